@@ -273,7 +273,7 @@ def test_loaded_results_and_moments_give_the_change(quick, tmp_path):
     assert found.covariates is None
     assert "loaded, copied or reduced" in found.reason
     assert found.table()["covariates"].isna().all()
-    with pytest.raises(ValueError, match="covariates and concept are not told apart"):
+    with pytest.raises(ValueError, match="covariates and concept cannot be separated"):
         found.test_any("covariates")
     assert found.any_change.p == pytest.approx(quick.any_change.p, abs=0.05)
 

@@ -121,6 +121,8 @@ CASES = {
     "a fitted model": lambda t: explain(X, Y, fitted(), cv="prefit", transport=t),
     "sampling weights": weighted,
     "clusters": clustered,
+    "a keep-list (`keep`)": lambda t: explain(X, Y, transport=t).keep(0.5),
+    "a tree (`tree`)": lambda t: explain(X, Y, transport=t).tree(),
     "one row (`local`)": lambda t: explain(X, Y, transport=t).local(0),
     "20,001 rows": sampled,
     "files": streamed,
@@ -161,7 +163,10 @@ def places():
 CALLS = {
     "`explain`": lambda d: explain(d, "y", explain_rows=300),
     "`explain(...).local`": lambda d: explain(d, "y", explain_rows=300).local(0),
+    "`explain(...).keep`": lambda d: explain(d, "y", explain_rows=300).keep(0.5),
+    "`explain(...).tree`": lambda d: explain(d, "y", explain_rows=300).tree(),
     "`compare`": lambda d: compare("loco", d, "y"),
+    "`select`": lambda d: dfi.select(d, "y", estimator="linear", cv=2),
     "`sensitivity`": lambda d: dfi.sensitivity(d, "y", epsilons=[0], estimator="linear", cv=2),
     "`effects`": lambda d: dfi.effects(
         d, "y", "arm", "linear", outcome_model="linear", propensity_model=0.5, cv=2, diagnose=False
@@ -181,7 +186,7 @@ TIMES = OUTCOMES["a time to an event"][0]
 ARMS = pd.Series(np.array(["none", "half", "whole"])[np.arange(ROWS) % 3], name="arm")
 DOSE = pd.Series(np.random.default_rng(3).normal(size=ROWS), name="dose")
 QUICK = {"outcome_model": "linear", "cv": 2, "diagnose": False}
-ASKED = {
+WAYS = {
     "a time to an event": lambda **o: explain(o.pop("X", X), TIMES, horizon=1.0, **o),
     "a distribution": lambda **o: explain(o.pop("X", X), Y, target="distribution", **o),
     "a quantile": lambda **o: explain(o.pop("X", X), Y, target=dfi.Quantile(0.8), **o),
@@ -228,11 +233,17 @@ USES = {
     "files": in_a_file,
 }
 
+ASKED = {
+    "`explain(...).keep`": lambda X, y, **k: explain(X, y, **k).keep(0.5),
+    # more folds: a tree is refused where nothing is clearly explained
+    "`explain(...).tree`": lambda X, y, **k: explain(X, y, cv=8, **k).tree(),
+}
+
 
 def cells():
     """Yield table, row, column and the call of each cell."""
     for use, ask in USES.items():
-        for outcome, call in ASKED.items():
+        for outcome, call in WAYS.items():
             yield "asked", use, outcome, lambda a=ask, c=call: a(c)
     for label, call in CALLS.items():
         for place in PLACES:
@@ -248,6 +259,14 @@ def cells():
                 "units", f"`{method}`", unit,
                 lambda m=method, d=data, k=options: compare(m, d, Y, **k),
             )  # fmt: skip
+    for label, ask in ASKED.items():
+        for outcome, (y, options) in OUTCOMES.items():
+            yield (
+                "outcomes", label, outcome,
+                lambda a=ask, o=outcome, y=y, k=options: a(X, y, estimator=learner(o), **k),
+            )  # fmt: skip
+        for unit, (data, options) in UNITS.items():
+            yield "units", label, unit, lambda a=ask, d=data, k=options: a(d, Y, **k)
     for name, transport in TRANSPORTS.items():
         for case, call in CASES.items():
             yield "transports", case, f"`{name}`", lambda c=call, t=transport: c(t)

@@ -26,7 +26,8 @@ NAMESPACES = [
     "methods", "datasets", "inference", "losses", "plots", "report", "transports", "warnings",
 ]  # fmt: skip
 USED = (
-    dfi.DFI, dfi.Change, dfi.Importance, dfi.LocalAttributions, dfi.Results, dfi.report.Report,
+    dfi.DFI, dfi.Change, dfi.Importance, dfi.KeepList, dfi.LocalAttributions, dfi.Results,
+    dfi.Selection, dfi.SignalTree, dfi.report.Report,
 )  # fmt: skip
 """Classes whose methods people call; those of methods and transports are for the library."""
 

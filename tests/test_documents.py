@@ -152,3 +152,42 @@ def test_contributing_names_only_what_is_there():
 )
 def test_names_that_are_not_there_are_noticed(name, there):
     assert is_there(name) == there
+
+
+BANNED = (
+    "of what can be known",
+    "careful hand",
+    "counted for all",
+    "all of these statements",
+    "of what is seen",
+    "unrelated to everything",
+    "the prevalence loses",
+    "taken away from its data",
+    "told apart into",
+    "no result of a table",
+    "tells it in every row",
+    "is not followed",
+    "they stay there",
+    "read of parquet",
+    "libraries of numbers",
+    "mended by it",
+    "own latent signal",
+    "concept are not told apart",
+    "goes on from models",
+    "the floor is what",
+    "deserves the",
+)
+"""Phrases that no native speaker would write; the glossary has the words for things."""
+
+
+@pytest.mark.parametrize("folder", ["src", "docs", "examples", "README.md", "CONTRIBUTING.md"])
+def test_nobody_meets_a_phrase_that_reads_as_translated(folder):
+    place = ROOT / folder
+    files = [place] if place.is_file() else sorted(place.rglob("*"))
+    for path in files:
+        made = {"gallery", "project", "generated", "__pycache__"} & set(path.parts)
+        if made or path.suffix not in (".py", ".md", ".html", ".rst"):
+            continue
+        text = " ".join(path.read_text(encoding="utf-8").lower().replace('"', "").split())
+        found = [phrase for phrase in BANNED if phrase in text]
+        assert not found, f"{path}: {found}"

@@ -163,8 +163,9 @@ WHERE_USED = {
     "control "
     "pseudo_outcome pos_label before after scores standard_errors outcome_variance correlation "
     "beta",
-    "models and designs, by name or as objects": "estimator transport transports loss methods cv "
-    "outcome_model propensity_model covariate_estimator covariate_classifier function",
+    "models and designs, by name or as objects": "estimator transport transports loss "
+    "method methods cv outcome_model propensity_model covariate_estimator covariate_classifier "
+    "function",
     "lists, each entry named where it is wrong": "epsilons groups feature_groups components order "
     "decompositions horizon",
     "units and rows that only the result knows": "a b outcome rows which results",
@@ -175,12 +176,14 @@ WHERE_USED = {
 
 MADE_HERE = {
     *("Importance", "Change", "Results", "LocalAttributions", "HIVData", "Simulation", "Linear"),
+    *("KeepList", "Selection", "SignalTree"),
     *("Fits", "MethodResult"),
 }
 """Classes whose objects the library makes; people read them."""
 
 ASKED = (
-    dfi.DFI, dfi.Importance, dfi.Change, dfi.Results, dfi.LocalAttributions, dfi.report.Report,
+    dfi.DFI, dfi.Importance, dfi.Change, dfi.Results, dfi.KeepList, dfi.LocalAttributions,
+    dfi.Selection, dfi.SignalTree, dfi.report.Report,
 )  # fmt: skip
 """Classes whose methods people call; those of methods, transports and losses are called by the
 library, with arrays."""

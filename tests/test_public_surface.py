@@ -14,7 +14,14 @@ from pathlib import Path
 import dfi
 
 FILE = Path(__file__).with_name("public_surface.txt")
-RESULTS = (dfi.Importance, dfi.LocalAttributions, dfi.Change, dfi.Results)
+RESULTS = (
+    dfi.Importance,
+    dfi.KeepList,
+    dfi.LocalAttributions,
+    dfi.Change,
+    dfi.Results,
+    dfi.SignalTree,
+)
 NAMESPACES = (
     "methods", "datasets", "inference", "losses", "plots", "report", "transports", "warnings",
 )  # fmt: skip

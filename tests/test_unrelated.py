@@ -237,7 +237,7 @@ def test_files_from_before_components_load(tmp_path):
 def test_words_in_text_page_and_compact_table():
     X, y = data()
     result = explain(X, y, transport=dfi.transports.Gaussian(components=GIVEN))
-    words = "unrelated to everything that the model uses"
+    words = "independent of every feature that the model uses"
     assert repr(result).endswith(f"3 units score exactly 0: {words}")
     page = report_html(result)
     assert f"3 features with a score of exactly 0: {words}" in page

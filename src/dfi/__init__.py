@@ -13,21 +13,27 @@ if TYPE_CHECKING:
     from dfi._data.outcome import Quantile
     from dfi._effects import effects
     from dfi._lines.choose import Quadrature
-    from dfi._run import compare, explain, sensitivity
+    from dfi._run import compare, explain, select, sensitivity
     from dfi._sklearn import DFI
     from dfi.results.change import Change
     from dfi.results.collection import Results
     from dfi.results.importance import Importance, load
+    from dfi.results.keep import KeepList
     from dfi.results.local import LocalAttributions
+    from dfi.results.selection import Selection
+    from dfi.results.tree import SignalTree
 
 __all__ = [
     "DFI",
     "Change",
     "Importance",
+    "KeepList",
     "LocalAttributions",
     "Quadrature",
     "Quantile",
     "Results",
+    "Selection",
+    "SignalTree",
     "__version__",
     "change",
     "compare",
@@ -40,6 +46,7 @@ __all__ = [
     "methods",
     "plots",
     "report",
+    "select",
     "sensitivity",
     "transports",
     "warnings",
@@ -50,12 +57,15 @@ _HOMES = {
     "dfi._data.outcome": ("Quantile",),
     "dfi._effects": ("effects",),
     "dfi._lines.choose": ("Quadrature",),
-    "dfi._run": ("compare", "explain", "sensitivity"),
+    "dfi._run": ("compare", "explain", "select", "sensitivity"),
     "dfi._sklearn": ("DFI",),
     "dfi.results.change": ("Change",),
     "dfi.results.collection": ("Results",),
     "dfi.results.importance": ("Importance", "load"),
+    "dfi.results.keep": ("KeepList",),
     "dfi.results.local": ("LocalAttributions",),
+    "dfi.results.selection": ("Selection",),
+    "dfi.results.tree": ("SignalTree",),
 }
 """Where the public names are defined; names that are not here are namespaces."""
 

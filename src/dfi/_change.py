@@ -367,7 +367,7 @@ def _check_alike(before: Importance, after: Importance) -> None:
     """Raise if the two results measure different things; what a difference asks for comes later."""
     for result, name in ((before, "before"), (after, "after")):
         if result.difference:
-            raise ValueError(f"{name} is a difference of two results, and no result of a table")
+            raise ValueError(f"{name} is a difference of two results: pass a result of explain")
     for key in MUST_AGREE:
         ours, theirs = (thaw(result.spec.get(key)) for result in (before, after))
         if ours != theirs:

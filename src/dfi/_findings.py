@@ -72,7 +72,6 @@ class Finding:
 
     @property
     def text(self) -> str:
-        """What and remedy, as a warning says them."""
         return f"{self.what}. {self.remedy}" if self.remedy else self.what
 
     @property
@@ -127,5 +126,4 @@ def listed(names: Sequence[str]) -> str:
 
 
 def in_percent(share: float) -> str:
-    """Return a share in percent, with two digits."""
     return f"{100 * share:.2g} %"

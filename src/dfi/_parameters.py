@@ -225,6 +225,7 @@ COMMON: Mapping[str, Parameter] = {
         (Choice(("none", "bonferroni", "holm", "bh", "by")),),
         "Multiplicity adjustment behind ``p_adj``.",
     ),
+    "alpha": Parameter((LEVEL,)),
     "alternative": Parameter((ALTERNATIVES,)),
     "attribution": Parameter((Choice(("direction", "isotropic")),)),
     "ax": Parameter(
@@ -428,6 +429,7 @@ COMMON: Mapping[str, Parameter] = {
         ),
         option="--max-seconds",
     ),
+    "method": Parameter(option="--methods"),
     "methods": Parameter(option="--methods"),
     "min_size": Parameter((Real("a positive number of rows", 0.0),)),
     "missing": Parameter(
@@ -525,6 +527,7 @@ COMMON: Mapping[str, Parameter] = {
         (FLAG,),
         "Whether scores are shown as shares of their sum, which compares methods on different "
         "scales.",
+        option="--keep",
     ),
     "shrinkage": Parameter(
         (
@@ -616,6 +619,7 @@ OWN: Mapping[tuple[str, str], Constraints] = {
     ("CPI", "n_permutations"): (Whole(2),),
     ("Change.test_any", "of"): (Choice(("change", "covariates", "concept")),),
     ("DLOCO", "n_partners"): (Whole(2),),
+    ("Importance.keep", "share"): (LEVEL,),
     ("Importance.local", "sample"): (COUNT,),
     ("Importance.minus", "other"): (IMPORTANCE,),
     ("Importance.top", "k"): (COUNT,),
@@ -638,6 +642,8 @@ OWN: Mapping[tuple[str, str], Constraints] = {
     ("Quadrature", "nodes"): (COUNT,),
     ("Quadrature", "rule"): (Choice(("auto", "equal", "gauss", "draws")),),
     ("Report.json", "indent"): (Whole(0),),
+    ("select", "adjust"): (Choice(("bh", "by", "holm", "bonferroni")),),
+    ("SignalTree.cut", "share"): (Real("a number above 0, up to 1", 0.0, 1.0, with_high=True),),
     ("Shapley", "exact"): (FLAG, Choice(("auto",))),
     ("Shapley", "n_coalitions"): (Whole(2),),
     ("Shapley", "n_permutations"): (Whole(2),),

@@ -36,16 +36,20 @@ from dfi.inference.intervals import check_level
 from dfi.methods import resolve_methods
 from dfi.methods.base import summed, with_thresholds, with_totals
 from dfi.methods.disentangled import Disentangled
+from dfi.methods.keep import keep_path
 from dfi.methods.row_models import BACKGROUND, MOST_BYTES, LocalScale, explain_locally
 from dfi.results.collection import MethodRecord, Results
 from dfi.results.file import describe_setting, versions
 from dfi.results.importance import Importance
+from dfi.results.keep import KeepList
 from dfi.results.local import NO_SPREAD, SPREAD_WORDS, LocalAttributions, positions_of
+from dfi.results.selection import Selection
+from dfi.results.tables import NO_SIGNAL
 from dfi.transports import resolve_transport
 from dfi.transports.base import UnsuitableTransportError
 from dfi.transports.entropic import EntropicOT
 from dfi.transports.gaussian import Gaussian
-from dfi.warnings import TransportWarning, WeakModelWarning, warn
+from dfi.warnings import InferenceWarning, TransportWarning, WeakModelWarning, warn
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -70,6 +74,7 @@ if TYPE_CHECKING:
         TransportLike,
         VectorLike,
     )
+    from dfi.inference.tests import Adjustment
     from dfi.losses import LossLike
     from dfi.methods.base import Method, MethodResult
     from dfi.methods.disentangled import ExplainRows
@@ -256,6 +261,82 @@ def compare(
         )
     skipped = {r.name: r.skipped for r in records if r.skipped is not None}
     return Results(results, tuple(records), fits.seconds, skipped)
+
+
+CONDITIONAL = ("pcm", "loco", "cpi")
+"""Methods whose null is that a unit adds nothing once all others are known."""
+
+
+@validated
+def select(
+    X: TableLike,
+    y: VectorLike,
+    method: str | Method = "pcm",
+    *,
+    alpha: float = 0.1,
+    adjust: Adjustment = "bh",
+    estimator: EstimatorLike = "auto",
+    feature_groups: GroupsLike = None,
+    units: UnitsKind = "columns",
+    cv: SplitsLike = 5,
+    sample_weight: VectorLike = None,
+    frequency_weight: VectorLike = None,
+    clusters: VectorLike = None,
+    missing: Missing = "indicator",
+    loss: LossLike = "auto",
+    task: OutcomeTask = "auto",
+    pos_label: object = None,
+    n_jobs: int | None = None,
+    random_state: int | None = 0,
+    progress: bool | None = None,
+) -> Selection:
+    """Select the features that add something given all others, with false discoveries controlled.
+
+    Parameters
+    ----------
+    method : {"pcm", "loco", "cpi"} or such a method, default="pcm"
+        The test of each feature. PCM has the right size at the null, for quantities and two
+        classes. LOCO takes every loss and three and more classes, and rejects nulls far less often
+        than it may; so does CPI, whose model of the feature given the others must hold.
+    alpha : float, default=0.1
+        The rate of false discoveries that is held.
+    adjust : {"bh", "by", "holm", "bonferroni"}, default="bh"
+        ``"bh"``: the false discovery rate, for tests that are independent or depend positively
+        (Benjamini and Hochberg). ``"by"``: however they depend (Benjamini and Yekutieli).
+        ``"holm"``, ``"bonferroni"``: the probability of any false discovery.
+    estimator : str or estimator, default="auto"
+        The regression, as for :func:`dfi.explain`; refitted without features.
+    feature_groups : mapping, frame or sequence, optional
+        Test groups of features, not features.
+    cv : int, splitter or iterable of splits, default=5
+        Every row is scored by models that did not see it.
+
+    Returns
+    -------
+    Selection
+        ``selected``, and every p-value in ``table()``.
+
+    Raises
+    ------
+    ValueError
+        The method is no test given the others, or refuses these data.
+
+    Examples
+    --------
+    >>> import dfi
+    >>> sample = dfi.datasets.m1(500, rho=0.8, d=4)
+    >>> dfi.select(sample.X, sample.y, "loco", estimator="linear").selected
+    ('x0',)
+    """
+    given = dict(locals())
+    (chosen,) = resolve_methods([method])
+    if chosen.name not in CONDITIONAL:
+        raise ValueError(
+            f"{chosen.name!r} does not test what a feature adds once all others are known: choose "
+            f"one of {', '.join(map(repr, CONDITIONAL))}"
+        )
+    found = compare(methods=[chosen], **taken_by(compare, given))
+    return Selection(found[chosen.name], adjust, alpha)
 
 
 @validated
@@ -465,6 +546,43 @@ class FittedSource:
                 "background": background,
                 "refine": refine,
                 "new_rows": X is not None,
+            },
+            library=fits.table.library,
+        )
+
+    def keep(self, share: float, level: float) -> KeepList:
+        """Return the units that are enough."""
+        fits = self.fits
+        path = keep_path(fits, share, level)
+        if not path.clear:
+            warn(f"{NO_SIGNAL}: all units are kept", InferenceWarning)
+        sets = path.sets
+        kept = path.order if path.chosen is None else sets[path.chosen].kept
+        before = [path.order, *(one.kept for one in sets)]
+        return KeepList(
+            kept=tuple(path.names[k] for k in kept),
+            dropped=tuple(path.names[k] for k in (*path.order[len(kept) :], *path.constant)),
+            share=share,
+            level=level,
+            sizes=np.array([len(one.kept) for one in sets]),
+            without=tuple(
+                ", ".join(path.names[k] for k in whole[len(one.kept) :])
+                for whole, one in zip(before, sets, strict=False)
+            ),
+            lost=np.array([one.lost for one in sets]),
+            se=np.array([one.se for one in sets]),
+            at_most=np.array([one.at_most for one in sets]),
+            spec={
+                "rows": path.rows,
+                "models": "refitted without the units, two of disjoint halves for each fold",
+                "estimator": describe_setting(fits.settings["estimator"]),
+                "loss": fits.loss.name,
+                "outcome": fits.outcome.as_dict(),
+                "units": "groups" if fits.data.joint else "columns",
+                "dependence": path.dependence,
+                "random_state": fits.settings["random_state"],
+                "versions": versions(),
+                "data_sha256": fits.data.fingerprint,
             },
             library=fits.table.library,
         )

@@ -63,6 +63,21 @@ def test_report_is_not_replaced_unasked(saved, run, place):
     assert done.stdout == "new.html\n"
 
 
+def test_explain_says_which_features_are_enough(table, run, place):
+    start = ("explain", table, "-y", "y", *LINEAR, "-o", "out")
+    done = run(*start, "--keep", "0.9")
+    assert done.exit_code == 0, done.output
+    assert "units express 90 % of the signal (90 % confidence)" in done.stdout
+    assert pl.read_parquet(place / "out" / "keep.parquet")["enough"][0]
+    found = json.loads(run(*start, "--keep", "0.9", "--force", "--json").stdout)["keep"]
+    assert set(found["kept"]) | set(found["dropped"]) == {"a", "b", "c"}
+    again = run(*start, "--force")
+    assert "keep.csv and keep.parquet in out are not of this run" in again.stderr
+    refused = run("explain", table, "-y", "y", *LINEAR, "-o", "no", "--keep", "1.5")
+    assert refused.exit_code == 4
+    assert "--keep must be a number strictly between 0 and 1, got 1.5" in refused.stderr
+
+
 def test_compare_writes_table_report_and_results(table, run, place):
     done = run("compare", table, "-y", "y", *LINEAR, "--methods", "dfi,loco", "--folds", "3")
     assert done.exit_code == 0, done.output

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pandas as pd
+import polars as pl
 import pytest
 from sklearn.linear_model import LinearRegression, LogisticRegression
 
@@ -152,3 +153,27 @@ def test_modules_of_pytorch():
 
     with pytest.raises(ValueError, match="the module returns a tuple, not predictions"):
         fitted(Pair())
+
+
+@pytest.mark.parametrize("library", ["pandas", "polars"])
+def test_formulas_of_statsmodels(library):
+    """The formula names raw columns, a category and a square among them."""
+    formula = pytest.importorskip("statsmodels.formula.api")
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(rng.standard_normal((200, 2)), columns=["a", "b"])
+    frame["g"] = rng.choice(["u", "v", "w"], 200)
+    y = frame["a"] + frame["b"] ** 2 + (frame["g"] == "u") + rng.standard_normal(200)
+    model = formula.ols("y ~ a + I(b**2) + C(g)", frame.assign(y=y)).fit()
+    table = frame if library == "pandas" else pl.from_pandas(frame)
+    found = dfi.explain(table, y.to_numpy(), model, cv="prefit", diagnose=False)
+    effects = model.params
+    levels = {"u": 0.0, "v": effects["C(g)[T.v]"], "w": effects["C(g)[T.w]"]}
+
+    def by_hand(rows):
+        square = effects["I(b ** 2)"] * rows["b"] ** 2
+        return effects["Intercept"] + effects["a"] * rows["a"] + square + rows["g"].map(levels)
+
+    expected = dfi.explain(frame, y, by_hand, cv="prefit", diagnose=False)
+    np.testing.assert_allclose(found.scores, expected.scores, rtol=1e-9)
+    with pytest.raises(ValueError, match="its formula names columns: pass X as a dataframe"):
+        dfi.explain(frame[["a", "b"]].to_numpy(), y, model, cv="prefit")

@@ -300,7 +300,7 @@ def test_a_single_fold_is_weighed_inside():
 
 @pytest.mark.filterwarnings("ignore::dfi.warnings.IdentifierWarning")
 def test_a_splitter_of_five_folds_goes_the_general_way(monkeypatch):
-    monkeypatch.setattr("dfi._models.splits.is_default", lambda learner: True)
+    monkeypatch.setattr("dfi._models.crossfit.is_default", lambda learner: True)
     learner = SuperLearner(members=FIXED)
     general = prepare(X, Y, estimator=learner, cv=KFold(5))
     assert general.halvings == ()
@@ -324,6 +324,6 @@ def test_extrapolation_is_for_the_default_learner_and_middling_tables(monkeypatc
     assert not prepare(rows[:199], rows[:199, 0]).extrapolates
     assert not prepare(rows, rows[:, 0], estimator="linear").extrapolates
     assert not prepare(rows, rows[:, 0], cv=ShuffleSplit(1, random_state=0)).extrapolates
-    monkeypatch.setattr("dfi._models.splits.MOST_ROWS", 150)
+    monkeypatch.setattr("dfi._models.crossfit.MOST_ROWS", 150)
     assert not prepare(rows, rows[:, 0]).extrapolates
     assert prepare(rows, rows[:, 0]).halvings == (1,)

@@ -21,12 +21,12 @@ from sklearn.linear_model import (
 )
 from sklearn.preprocessing import StandardScaler
 
+from dfi._models.crossfit import is_default
 from dfi._models.families import Link
 from dfi._models.glm import LinkedQuadratic, LinkedRidge
 from dfi._models.learners import resolve_learner
 from dfi._models.linked import BoostedMargins, LinkedBoosting, LinkedNetwork
 from dfi._models.parallel import thread_pools
-from dfi._models.splits import is_default
 from dfi._models.stack import (
     VARIANCE_SHARE,
     LossRisk,

@@ -109,9 +109,7 @@ def test_an_estimate_below_zero_is_explained_where_it_stands():
 def test_a_score_that_comes_through_others_alone_says_so():
     row = {**ROW, "score": 0.2, "significant": True, "p_adj": 0.001, "latent": -0.01}
     (said,) = leading_sentences([row], 0.95, None)
-    assert said["text"].endswith(
-        "All of it comes through others that it is correlated with: alone it carries none."
-    )
+    assert said["text"].endswith("All of it comes from correlated features: alone it carries none.")
 
 
 def test_calibration_of_a_rare_class_fills_its_chart():

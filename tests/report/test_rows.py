@@ -9,7 +9,7 @@ import pytest
 
 import dfi
 from dfi.report import report_html
-from dfi.report.rows import local_summary
+from dfi.report.page import local_summary
 
 HOSTILE = "</script><script>window.broken=1</script>"
 

@@ -145,7 +145,7 @@ def test_text_and_page_say_how_much_is_missing(result):
     share = result.spec["missing"]["share"]["a"]
     said = f"missing: a {100 * share:.2g} %, kind"
     assert said in repr(result)
-    assert "scores are of what is seen, value and missingness together" in repr(result)
+    assert "being missing counts as a value" in repr(result)
     assert said in compact_html(result)
     page = report_html(result, target="y")
     assert said[1:] in page

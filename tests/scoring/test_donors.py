@@ -11,7 +11,6 @@ from dfi._scoring.donors import (
     Joint,
     Strata,
     canonical_order,
-    draw_donors,
     draw_places,
     joint_influence,
     number_of_donors,
@@ -124,7 +123,7 @@ def test_remainders_come_from_the_donor():
 
 def test_memory_bounds_what_a_model_is_asked_at_once():
     latent, joint, share = law(50)
-    donors = Donors(latent, latent, share, draw_donors(8, 50, np.ones(50), SEED(0)))
+    donors = Donors(latent, latent, share, np.random.default_rng(0).integers(50, size=(50, 8)))
     sizes = []
 
     class Asked(Curve):
@@ -136,14 +135,6 @@ def test_memory_bounds_what_a_model_is_asked_at_once():
     assert max(sizes) <= 40
     all_at_once = replaced([Curve(1)], latent, latent, donors, joint, memory=MEMORY)
     np.testing.assert_array_equal(few.means[0], all_at_once.means[0])
-
-
-def test_equal_rows_give_equally_often_and_independently():
-    chosen = draw_donors(6, 500, np.ones(500), SEED(1))
-    for column in chosen.T:
-        assert sorted(column) == list(range(500))
-    # no row is tied to a donor: correlations of 500 pairs, 15 of them, 4 standard errors
-    assert np.abs(np.corrcoef(chosen.T) - np.eye(6)).max() < 4 / np.sqrt(500)
 
 
 @pytest.mark.parametrize("count", [2, 5, 8])
@@ -177,7 +168,20 @@ def test_few_rows_have_more_donors():
 def test_rows_give_in_proportion_to_their_weight():
     """Also rows that weigh less than the average, and none of weight 0; 600 draws of 40 rows."""
     mass = np.r_[np.full(20, 0.3), np.zeros(5), np.full(15, 1.0 + 1 / 3)]
-    chosen = np.concatenate([draw_donors(2, 40, mass, SEED(seed)) for seed in range(300)])
+    nothing, joint = np.zeros((40, 2)), Joint(np.arange(2), np.eye(2))
+    chosen = np.concatenate(
+        [
+            Strata.of(
+                mass / mass.sum(),
+                [joint],
+                nothing,
+                nothing,
+                np.arange(40),
+                draw_places(2, 40, seed),
+            ).chosen(0, slice(None))
+            for seed in map(SEED, range(300))
+        ]
+    )
     share = np.bincount(chosen.ravel(), minlength=40) / chosen.size
     assert (share[20:25] == 0).all()
     expected = mass / mass.sum()

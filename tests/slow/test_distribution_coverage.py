@@ -74,7 +74,9 @@ def test_what_moves_the_spread_is_found_and_the_mean_does_not_see_it():
     whole = told["distribution"]
     assert (whole["rejected"][:2] > 0.9).all()
     assert (whole["rejected"][2:] <= 0.07 + 0.05).all()  # and twice the error of a share of .05
-    assert (whole["coverage"] > 0.6).all()
+    assert whole["coverage"][0] > 0.75
+    # what moves the spread is learned slowly: its score is a lower bound, as the page says
+    assert 0.75 < whole["mean"][1] / whole["truth"][1] < 1.1
     assert told["mean"]["rejected"][1] <= 0.07 + 0.05
 
 

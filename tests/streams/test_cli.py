@@ -86,7 +86,9 @@ def test_patterns_of_nothing_and_of_other_files(folder):
     assert "matches no file" in " ".join(done.stderr.split())
     (folder / "rows.csv").write_text("a,y\n1,2\n")
     done, _ = run(folder / "*.csv")
-    assert "is no Parquet file; several files are read of Parquet" in " ".join(done.stderr.split())
+    assert "is not a Parquet file: several inputs must all be Parquet" in " ".join(
+        done.stderr.split()
+    )
 
 
 def test_sizes_that_lie_do_not_end_the_process(tmp_path):

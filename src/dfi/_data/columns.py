@@ -79,7 +79,7 @@ class Column:
     ``positions`` are its columns in the numeric matrix: one, or one per level beyond two levels.
     Decoded rows are given back in ``dtype``.
 
-    **Missing values** are part of what is seen of a column. A category has one more level for them,
+    **Missing values** count as a value of a column. A category has one more level for them,
     ``None``, the last; a column of numbers has two matrix columns, ``(value, indicator)``: where
     the indicator is 1 the value is missing and its number is ``fill``, the mean of the observed.
     Columns of objects are given back with ``gap`` there, as they came.

@@ -48,7 +48,6 @@ class Weights:
 
     @property
     def uniform(self) -> bool:
-        """Whether every row counts alike, once."""
         return bool(np.all(self.values == 1.0))
 
     def take(self, rows: ArrayLike) -> Weights:

@@ -105,7 +105,6 @@ class Reference:
         return Reference, (self.kind, self.values, self.cumulative)
 
     def moments(self, d: int) -> tuple[Floats, Floats]:
-        """Return the mean of each coordinate and of its square."""
         return self.three_moments(d)[:2]
 
     def three_moments(self, d: int) -> tuple[Floats, Floats, Floats]:

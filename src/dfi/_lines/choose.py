@@ -210,7 +210,7 @@ def _trees(predictor: Predictor, sample: Floats) -> LineModel | None:
     if isinstance(predictor.model, LinkedBoosting | BoostedMargins):
         return _linked_trees(predictor.model, predictor, sample)
     # Where a value is missing a split sends the row by its default, or by the fill, not by the
-    # value that the line gives it. What a pipeline makes of missing values is not followed.
+    # value that the line gives it. What a pipeline makes of missing values is unknown.
     if predictor.levels.gaps and (predictor.view != "frame" or not _reads_levels(predictor)):
         return gap_tree_lines(predictor, sample)
     if predictor.reads_matrix:

@@ -26,7 +26,7 @@ from scipy import linalg, stats
 from scipy.special import roots_hermitenorm
 
 from dfi._lines.base import ROUNDING, LineMoments, Lines, Reference, blocks
-from dfi._models.determinism import refuse_batches
+from dfi._models.predictor import refuse_batches
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -25,8 +25,9 @@ def as_model(model: Estimator) -> Estimator:
     """Return a fitted model as what rows can be predicted with; most are that already.
 
     XGBoost's ``Booster`` becomes the estimator that it is the inside of, so that its trees are read
-    as those of any other; sessions of ONNX and modules of PyTorch become functions of rows; objects
-    like those of Keras, which print a line for each call of ``predict``, are told not to.
+    as those of any other; sessions of ONNX, modules of PyTorch and results of statsmodels with a
+    formula become functions of rows; objects like those of Keras, which print a line for each call
+    of ``predict``, are told not to.
     """
     if _made_by(model, "xgboost", "Booster"):
         return _xgboost_estimator(model)
@@ -34,6 +35,8 @@ def as_model(model: Estimator) -> Estimator:
         return OnnxFunction(model)
     if _made_by(model, "torch", "Module"):
         return TorchFunction(model)
+    if hasattr(getattr(model, "model", None), "formula") and hasattr(model, "params"):
+        return FormulaFunction(model)
     if not hasattr(model, "__sklearn_tags__") and _has_verbose(getattr(model, "predict", None)):
         return QuietModel(model)
     return model
@@ -94,6 +97,23 @@ class QuietModel:
 
     def predict(self, rows: Floats | Frame) -> Native:
         return self.model.predict(rows, verbose=0)
+
+
+@dataclass(frozen=True, eq=False)
+class FormulaFunction:
+    """Results of statsmodels whose formula names columns of a pandas frame."""
+
+    results: Native
+
+    @property
+    def __name__(self) -> str:
+        return f"the statsmodels formula {self.results.model.formula!r}"
+
+    def __call__(self, rows: Floats | Frame) -> Array:
+        if isinstance(rows, np.ndarray):
+            raise TypeError("its formula names columns: pass X as a dataframe")
+        frame = nw.from_native(rows, eager_only=True).to_pandas()
+        return np.asarray(self.results.predict(frame), dtype=np.float64)
 
 
 @dataclass(frozen=True, eq=False)

@@ -50,7 +50,6 @@ class Link:
 
     @property
     def kind(self) -> Literal["logistic", "exp"]:
-        """The link by the name that line means know."""
         return "logistic" if self.family == "bernoulli" else "exp"
 
     @property

@@ -26,26 +26,29 @@ from dfi._models.class_columns import (
 from dfi._models.cluster import cluster_fit, cluster_split, is_cluster_learner, local_twin
 from dfi._models.crossfit import (
     FoldModels,
+    can_extrapolate,
+    check_sizes,
     cross_fit,
     full_training,
     half_training,
-    quarter_training,
-    shared_training,
-)
-from dfi._models.determinism import refuse_nondeterministic
-from dfi._models.learners import check_learner_suits_outcome, predicts_classes, resolve_learner
-from dfi._models.loss_choice import family_of, loss_for, needs_scaling
-from dfi._models.parallel import Workers, progress_bar
-from dfi._models.predictor import learner_view, predict_once, predictor_for
-from dfi._models.quality import combined_quality, regression_quality
-from dfi._models.seeds import Seeds
-from dfi._models.splits import (
-    can_extrapolate,
-    check_sizes,
     of_all_rows,
+    quarter_training,
     repeats_and_halvings,
+    shared_training,
     split_data,
 )
+from dfi._models.learners import (
+    check_learner_suits_outcome,
+    family_of,
+    loss_for,
+    needs_scaling,
+    predicts_classes,
+    resolve_learner,
+)
+from dfi._models.parallel import Workers, progress_bar
+from dfi._models.predictor import learner_view, predict_once, predictor_for, refuse_nondeterministic
+from dfi._models.quality import combined_quality, regression_quality
+from dfi._models.seeds import Seeds
 from dfi._models.stack import SuperLearner
 from dfi._models.temperature import TemperatureScaled
 from dfi._parameters import TABLE, InvalidParameterError, argument, worded

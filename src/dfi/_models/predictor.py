@@ -14,6 +14,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
 from dfi._data.frames import is_reordered
+from dfi._data.source import LARGE_ROWS
 from dfi._models.adapters import off_device
 from dfi._models.encoders import (
     encoded_columns,
@@ -27,9 +28,11 @@ from dfi._models.temperature import TemperatureScaled, log_odds, probabilities
 from dfi._parameters import TABLE, TARGET, InvalidParameterError, argument, worded
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from dfi._data.levels import Levels
     from dfi._data.table import Table
-    from dfi._types import Estimator, Floats, Frame, Native
+    from dfi._types import Estimator, Floats, Frame, Ints, Native
     from dfi.losses import Domain
 
 View = Literal["matrix", "values", "frame"]
@@ -91,7 +94,6 @@ class Predictor:
 
     @cached_property
     def levels(self) -> Levels:
-        """The levels that rows are decoded to before the model sees them."""
         return self.table.levels_with(self.exact)
 
     @property
@@ -419,7 +421,6 @@ def predict_once(predictor: Predictor, points: Floats) -> Floats:
 
 
 def is_plain_forest(model: Estimator) -> bool:
-    """Return whether a fitted model is scikit-learn's forest of one outcome."""
     return type(model) in (RandomForestRegressor, ExtraTreesRegressor) and model.n_outputs_ == 1
 
 
@@ -434,3 +435,73 @@ def forest_values(model: Estimator, points: Floats) -> Floats:
     for tree in model.estimators_:
         total += tree.tree_.predict(rows)[:, 0]
     return np.asarray(total / len(model.estimators_))
+
+
+ROWS_ASKED = 32
+TOLERATED = 1e-3
+"""Of the spread of predictions, beyond which a difference is none of rounding."""
+
+SINGLE = 64 * 2.0**-24
+"""Of the largest prediction: rounding of models that work in single precision."""
+
+
+def refuse_nondeterministic(predictor: Predictor, matrix: Floats) -> None:
+    r"""Raise if a model predicts the same rows differently in another order or batch.
+
+    Scores are averages of :math:`f(x)` over rows that are moved one coordinate at a time. A model
+    that draws random numbers, keeps a state or standardises the batch that it is given has no
+    :math:`f`, and its scores mean nothing. Up to 32 rows are predicted together, once more
+    backwards in two batches of different size, and among all rows; differences above a thousandth
+    of the predictions' spread, and above what single precision rounds, are refused.
+    """
+    matrix = matrix[:LARGE_ROWS]
+    places = _places(len(matrix))
+    rows = matrix[places]
+    back = np.arange(len(rows))[::-1]
+    cut = max(1, len(rows) // 3)
+    try:
+        first = predictor.answer(rows)
+        parts = [predictor.answer(rows[part]) for part in (back[:cut], back[cut:])]
+        second = np.concatenate(parts)[back]
+        whole = predictor.answer(matrix) if len(matrix) > len(rows) else first
+    except Exception:
+        # what cannot be predicted is reported where it is, with its reason
+        return
+    _refuse_apart(predictor.name, first, second, first, places, "in another order and batch")
+    if len(whole) == len(matrix) > len(rows):
+        _refuse_apart(predictor.name, first, whole[places], whole, places, f"among {len(matrix)}")
+
+
+def refuse_batches(function: Callable[[Floats], Floats], points: Floats, values: Floats) -> None:
+    """Raise if a model predicts rows of a batch, the largest that it is given, otherwise alone."""
+    if len(points) > ROWS_ASKED:
+        places = _places(len(points))
+        name = getattr(function, "name", type(function).__name__)
+        where = f"among {len(points)}, moved as scores need it"
+        _refuse_apart(name, function(points[places]), values[places], values, places, where)
+
+
+def _places(n_rows: int) -> Ints:
+    return np.unique(np.linspace(0, n_rows - 1, ROWS_ASKED).astype(np.intp))
+
+
+def _refuse_apart(
+    name: str, first: Floats, second: Floats, known: Floats, places: Ints, where: str
+) -> None:
+    """Raise if predictions of rows differ by more than a share of the spread of ``known`` ones."""
+    if first.shape != second.shape or len(first) != len(places):
+        return
+    with np.errstate(all="ignore"):
+        spread = np.ptp(known, axis=0)
+        room = TOLERATED * spread + SINGLE * np.abs(known).max(axis=0)
+        apart = np.abs(first - second)
+        beyond = apart > room
+    if not beyond.any():
+        return
+    row = int(np.argmax(np.max(apart.reshape(len(places), -1), axis=1)))
+    one, other = (float(np.ravel(found[row])[0]) for found in (first, second))
+    raise ValueError(
+        f"{name} does not predict by the row alone: row {places[row]} is given {one:.6g} among "
+        f"{len(places)} rows and {other:.6g} {where}. Scores need a function of the row: give the "
+        "model a fixed state, and switch off random draws, dropout and statistics of the batch"
+    )

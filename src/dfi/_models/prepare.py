@@ -1,8 +1,14 @@
-"""From a table and an outcome to :class:`~dfi._models.fits.Fits`, nothing fitted yet."""
+"""From a table and an outcome to :class:`~dfi._models.fits.Fits`, nothing fitted yet.
+
+One random order of the rows decides which models are fitted on and which are gathered of a table
+that is not in memory: the first ``fit_rows`` of it, and as many as are explained. It depends on the
+places of the rows and on the seed, never on how the table is cut, so that a table in memory and the
+same table in parts give the same samples.
+"""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, get_args
 
@@ -10,27 +16,29 @@ import numpy as np
 
 from dfi._data.outcome import Outcome, Quantile, SurvivalTarget
 from dfi._data.problem import read_data
-from dfi._data.streams.read import is_stream
+from dfi._data.source import sampled_places
+from dfi._data.streams.read import is_stream, open_stream
 from dfi._data.survival import are_times, check_horizons, read_times
 from dfi._models.censoring import survival_outcome
 from dfi._models.cluster import is_cluster_learner
+from dfi._models.crossfit import split_data
 from dfi._models.curves import survival_model
 from dfi._models.distribution import LocationScale, distribution_outcome
 from dfi._models.fits import Cache, Fits
 from dfi._models.learners import check_learner_suits_outcome, resolve_learner
 from dfi._models.parallel import Workers, progress_bar
 from dfi._models.pseudo import require_every_row
-from dfi._models.samples import SampleSizes, check_streamed, read_streamed, with_fit_rows
 from dfi._models.seeds import Seeds
-from dfi._models.splits import split_data
 from dfi._parameters import (
     TABLE,
     TARGET,
     InvalidParameterError,
     argument,
+    name_groups,
     one_of,
     taken_by,
     validated,
+    whole,
 )
 from dfi.losses import resolve_loss
 
@@ -40,6 +48,7 @@ if TYPE_CHECKING:
     from dfi._data.everyday import Identifiers
     from dfi._data.outcome import Task
     from dfi._data.problem import Data, UnitsKind
+    from dfi._data.streams.parts import Watch
     from dfi._data.survival import Times
     from dfi._data.table import Missing
     from dfi._models.fits import Scale
@@ -138,12 +147,12 @@ def prepare(
     else:
         data = read_data(**taken_by(read_data, given), prefit=prefit)
         data = with_fit_rows(data, fit_rows, seeds, cv=cv, prefit=prefit)
-    whole = {**given, "data": data, "loss": chosen, "seeds": seeds}
+    rest = {**given, "data": data, "loss": chosen, "seeds": seeds}
     if times is not None:
-        return survival_fits(whole, times.take(data.kept))
+        return survival_fits(rest, times.take(data.kept))
     if target is not None:
-        return distribution_fits(whole)
-    return fits_of(**taken_by(fits_of, whole))
+        return distribution_fits(rest)
+    return fits_of(**taken_by(fits_of, rest))
 
 
 def take_times(given: dict[str, Any]) -> Times | None:
@@ -235,8 +244,8 @@ def distribution_fits(given: Mapping[str, Any]) -> Fits:
     outcome, thresholds, share = distribution_outcome(data.outcome, data.weights, level)
     learner = resolve_learner(given["estimator"])
     check_learner_suits_outcome(learner, data.outcome)
-    whole = LocationScale(estimator=learner, thresholds=thresholds, share=share)
-    fits = fits_of(**taken_by(fits_of, {**given, "estimator": whole}))
+    model = LocationScale(estimator=learner, thresholds=thresholds, share=share)
+    fits = fits_of(**taken_by(fits_of, {**given, "estimator": model}))
     settings = {**fits.settings, "estimator": given["estimator"]}
     if level is None:
         return replace(fits, data=replace(fits.data, outcome=outcome), settings=settings)
@@ -286,3 +295,101 @@ def fits_of(
         workers=Workers(n_jobs, progress),
         seeds=seeds,
     )
+
+
+FIT_ROWS = 200_000
+"""Rows that models are fitted on, and that can be explained, of a table that is not in memory."""
+
+ORDER = "explained rows"
+"""The name of the seed of the random order of the rows."""
+
+FEWEST_FIT = 50
+
+
+@dataclass(frozen=True)
+class SampleSizes:
+    fit_rows: int | None = None
+    explain_rows: int | str | None = None
+    prefit: bool = False
+    samples: bool = False
+    cluster: bool = False
+
+
+def check_streamed(cv: SplitsLike, clusters: VectorLike) -> None:
+    """Raise for options that need all rows in memory."""
+    if clusters is not None:
+        raise ValueError(
+            f"{argument('clusters')} keeps rows together that may be in any part of {TABLE}, and "
+            f"{TABLE} is not in memory: leave it out, or take a table of some of the rows"
+        )
+    if not isinstance(cv, int | np.integer | str) and not hasattr(cv, "split"):
+        raise ValueError(
+            f"{argument('cv')} is a list of row numbers, and the rows of {TABLE} are not in "
+            "memory: pass a number of folds, or a splitter"
+        )
+
+
+def read_streamed(given: Mapping[str, Any], sizes: SampleSizes, seeds: Seeds, watch: Watch) -> Data:
+    """Read a table in parts: all rows where they are few, else the first of a random order."""
+    groups, units = given["feature_groups"], given["units"]
+    if units == "groups" and groups is None:
+        raise InvalidParameterError(
+            f"{argument('units', 'groups')} makes groups the units", "feature_groups", name_groups()
+        )
+    stream = open_stream(**taken_by(open_stream, given), watch=watch)
+    n = stream.n_rows
+    fit = FIT_ROWS if sizes.fit_rows is None else whole("fit_rows", sizes.fit_rows, FEWEST_FIT)
+    if not stream.large:
+        data = stream.gathered(groups=groups, units=units)
+        return with_fit_rows(data, sizes.fit_rows, seeds)
+    if not sizes.samples:
+        raise ValueError(
+            f"{TABLE} has {n} rows that are not in memory, and only explain works on samples of "
+            "them: take a table of some of the rows"
+        )
+    asked = sizes.explain_rows
+    if asked is None and fit < n:
+        raise ValueError(
+            f"{argument('explain_rows', None)} explains all {n} rows, and {TABLE} is not in "
+            f"memory: pass a number or 'auto', or {argument('fit_rows', n)} to gather them"
+        )
+    count = fit if asked is None or isinstance(asked, str) else max(fit, int(asked))
+    if sizes.cluster:
+        count = min(count, n)
+    elif count >= n:
+        data = stream.gathered(groups=groups, units=units)
+        return with_fit_rows(data, fit, seeds)
+    places = sampled_places(n, count, seeds.child(ORDER).sequence())
+    data = stream.gathered(places, groups=groups, units=units)
+    if sizes.prefit or sizes.cluster:
+        return data
+    first = sampled_places(n, fit, seeds.child(ORDER).sequence())
+    return replace(data, fit=np.searchsorted(places, first))
+
+
+def with_fit_rows(
+    data: Data, fit_rows: int | None, seeds: Seeds, *, cv: SplitsLike = 5, prefit: bool = False
+) -> Data:
+    """Return a table in memory with the rows that models are fitted on: by default all."""
+    if fit_rows is None:
+        return data
+    count = whole("fit_rows", fit_rows, FEWEST_FIT)
+    if prefit:
+        raise ValueError(
+            f"{argument('fit_rows')} is about models that are fitted here, and "
+            f"{argument('cv', 'prefit')} fits none: leave it out"
+        )
+    if data.row_groups is not None:
+        raise ValueError(
+            f"{argument('fit_rows')} takes a random sample of the rows, and "
+            f"{argument('clusters')} keeps rows together: leave one of them out"
+        )
+    if not isinstance(cv, int | np.integer) and not hasattr(cv, "split"):
+        raise ValueError(
+            f"{argument('fit_rows')} takes a random sample of the rows, and {argument('cv')} is a "
+            f"list of row numbers that says which are fitted on: leave {argument('fit_rows')} out"
+        )
+    n = data.table.n_rows
+    if count >= n:
+        return data
+    return replace(data, fit=sampled_places(n, count, seeds.child(ORDER).sequence()))

@@ -25,10 +25,11 @@ from dfi._data.outcome import Outcome
 from dfi._models.fits import Fits
 from dfi._models.learners import (
     check_learner_suits_outcome,
+    family_of,
     is_plain_regressor,
+    loss_for,
     resolve_learner,
 )
-from dfi._models.loss_choice import family_of, loss_for
 from dfi._models.predictor import predict_once
 
 if TYPE_CHECKING:

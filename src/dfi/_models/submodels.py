@@ -9,7 +9,7 @@ written for the smaller table.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Literal, Protocol, Self, TypeAlias
+from typing import TYPE_CHECKING, Literal, Self, TypeAlias
 
 import numpy as np
 from sklearn.base import BaseEstimator, RegressorMixin, clone
@@ -42,19 +42,6 @@ Submodel: TypeAlias = tuple[int, frozenset[int]]
 
 EIGENVALUE_FLOOR = 1e-11
 """Share of the largest eigenvalue of a Gram matrix below which columns count as collinear."""
-
-
-class Learner(Protocol):
-    """What is asked of an estimator of scikit-learn, which ships no types."""
-
-    def fit(self, X: Floats, y: Floats) -> object:
-        """Fit the estimator."""
-
-    def get_params(self, deep: bool = True) -> dict[str, Estimator]:
-        """Return its parameters."""
-
-    def set_params(self, **parameters: object) -> object:
-        """Change some of its parameters."""
 
 
 @once
@@ -144,7 +131,7 @@ class Submodels:
 
 
 def held_out(
-    learner: Learner,
+    learner: Estimator,
     table: Table,
     columns: Sequence[int],
     target: Floats | Outcome,
@@ -157,7 +144,7 @@ def held_out(
 
 
 def fit_on_columns(
-    learner: Learner,
+    learner: Estimator,
     table: Table,
     columns: Sequence[int],
     target: Floats | Outcome,
@@ -255,7 +242,7 @@ def positions_of(table: Table, columns: Sequence[int]) -> list[int]:
     return [p for index in columns for p in table.columns[index].positions]
 
 
-def is_least_squares(learner: Learner) -> bool:
+def is_least_squares(learner: Estimator) -> bool:
     """Return whether a learner is least squares with an intercept, columns scaled or not."""
     if isinstance(learner, SuperLearner) and learner.members is not None:
         return len(learner.members) == 1 and is_least_squares(learner.members[0][1])
@@ -325,7 +312,7 @@ class FixedStack(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     fits in five), and a submodel differs from the full model by its columns alone.
     """
 
-    def __init__(self, *, members: list[tuple[str, Learner]], weights: list[float]) -> None:
+    def __init__(self, *, members: list[tuple[str, Estimator]], weights: list[float]) -> None:
         self.members = members
         self.weights = weights
 
@@ -344,10 +331,10 @@ class FixedStack(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         return np.asarray(np.sum(parts, axis=0))
 
 
-def submodel_learner(learner: Learner, full: object) -> Learner:
+def submodel_learner(learner: Estimator, full: object) -> Estimator:
     if isinstance(learner, TemperatureScaled) and isinstance(full, TemperatureScaled):
         numbers = {"temperature": full.temperature_, "shrinkage": full.shrinkage_}
-        scaled: Learner = clone(learner).set_params(**numbers)
+        scaled: Estimator = clone(learner).set_params(**numbers)
         return scaled
     if not isinstance(learner, SuperLearner) or not isinstance(full, SuperLearner):
         return learner
@@ -365,12 +352,11 @@ class NoColumns(Exception):
     """Nothing that the learner reads is left."""
 
 
-def narrowed(learner: Learner, names: Sequence[str], kept: Collection[str]) -> Learner:
-    """Return an unfitted learner for the columns kept of ``names``; NoColumns if it reads none."""
+def narrowed(learner: Estimator, names: Sequence[str], kept: Collection[str]) -> Estimator:
     return _narrow(clone(learner), list(names), frozenset(kept))
 
 
-def _narrow(model: Learner, names: list[str], kept: frozenset[str]) -> Learner:
+def _narrow(model: Estimator, names: list[str], kept: frozenset[str]) -> Estimator:
     if isinstance(model, Pipeline):
         for k, (name, step) in enumerate(model.steps):
             model.steps[k] = (name, _narrow(step, names, kept))
@@ -393,8 +379,8 @@ def _narrow(model: Learner, names: list[str], kept: frozenset[str]) -> Learner:
 
 
 def _readable(
-    parts: list[tuple[str, Learner]], names: list[str], kept: frozenset[str]
-) -> list[tuple[str, Learner]]:
+    parts: list[tuple[str, Estimator]], names: list[str], kept: frozenset[str]
+) -> list[tuple[str, Estimator]]:
     """Return the parts that still have something to read, narrowed."""
     readable = []
     for name, part in parts:
@@ -446,7 +432,7 @@ def _as_written(
     return remaining if by_name else [left.index(name) for name in remaining]
 
 
-def _narrow_levels(model: Learner, names: list[str], kept: frozenset[str]) -> None:
+def _narrow_levels(model: Estimator, names: list[str], kept: frozenset[str]) -> None:
     columns = model.get_params().get("categorical_features")
     if columns is None:  # XGBoost goes by the columns' types
         return

@@ -204,7 +204,6 @@ class TemperatureScaled(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
 
 def _fitted(estimator: Estimator, rows: Floats | Frame, y: Any, weight: Floats | None) -> Estimator:
-    """Fit a classifier, handing on weights only where there are some."""
     return clone(estimator).fit(rows, y, **weight_arguments(estimator, weight))
 
 
@@ -327,7 +326,6 @@ def _order(known: Native) -> Ints | None:
 
 
 def probabilities(model: Estimator, rows: Floats | Frame) -> Native:
-    """Return what ``predict_proba`` gives, a column for each class in their order."""
     return _in_order(model, model.predict_proba(rows))
 
 

@@ -184,19 +184,6 @@ def draw_places(count: int, n: int, seed: np.random.SeedSequence) -> Floats:
     return found
 
 
-def draw_donors(count: int, n: int, mass: Floats, seed: np.random.SeedSequence) -> Ints:
-    """Return ``count`` donors for each of ``n`` rows, independent of each other for every row.
-
-    Each column is a permutation of the rows where they weigh the same, so that every row gives as
-    often as any other; in general rows give in proportion to their weight, on average over random
-    starts where a weight is no whole number of rows.
-    """
-    generator = np.random.default_rng(seed)
-    below = np.cumsum(mass) / mass.sum()
-    places = np.stack([_spaced(n, generator) for _ in range(count)], axis=1)
-    return np.asarray(np.minimum(np.searchsorted(below, places), len(mass) - 1))
-
-
 def _spaced(n: int, generator: np.random.Generator) -> Floats:
     """Return ``n`` evenly spaced numbers between 0 and 1 from a random start, shuffled."""
     start = generator.uniform(1e-6, 1.0 - 1e-6)  # not at a row's own edge, which is rounded
@@ -234,7 +221,6 @@ def replaced(
     *,
     memory: int,
 ) -> Replaced:
-    """Return the predictions of one or two models where rows receive a unit from their donors."""
     return all_replaced(models, points, latent, [donors], [joint], memory=memory)[0]
 
 

@@ -248,5 +248,4 @@ def unspent(seed: np.random.SeedSequence) -> np.random.SeedSequence:
 
 
 def worth_saying(options: Quadrature) -> float:
-    """Return the error above which a result warns."""
     return DRAWS_WORTH_SAYING if options.rule == "draws" else WORTH_SAYING

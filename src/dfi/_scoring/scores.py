@@ -192,7 +192,6 @@ class Task:
 
     @property
     def columns(self) -> tuple[Column, ...]:
-        """The units that the transport disentangles: the table's columns, or groups of them."""
         return self.table.columns if self.units is None else self.units
 
     @property
@@ -205,7 +204,6 @@ class Task:
 
     @property
     def fixed(self) -> bool:
-        """Whether the transport is taken as known in the standard errors."""
         return self.transport_error == "ignore"
 
     @property

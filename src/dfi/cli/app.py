@@ -44,6 +44,7 @@ if TYPE_CHECKING:
 
 EXPLAIN_FILES = ("importance.csv", "importance.parquet", "result.dfi", "report.html", "log.txt")
 GROUP_FILES = ("groups.csv", "groups.parquet")
+KEEP_FILES = ("keep.csv", "keep.parquet")
 CLASS_FILES = ("classes.csv", "classes.parquet")
 COMPARE_FILES = ("comparison.csv", "comparison.parquet", "report.html")
 SENSITIVITY_FILES = ("sensitivity.csv", "sensitivity.parquet", "ranks.png", "report.html")
@@ -127,15 +128,12 @@ class Run:
 
     @property
     def seconds(self) -> float:
-        """Seconds since the command began."""
         return clock.monotonic() - self._started
 
     def read(self, doing: str, *, refits: bool = False, parts: bool = False) -> dict[str, Any]:
-        """Return the arguments of a computation: see :func:`dfi.cli.inputs.read_arguments`."""
         return read_arguments(self.request, self.console, doing, refits=refits, parts=parts)
 
     def read_table(self, data: str, row_id: str | None) -> Period:
-        """Return the arguments for one of several tables, and the names of its rows."""
         request = replace(self.request, data=data)
         doing = f"explaining {request.target!r} of {data}"
         arguments = read_arguments(request, self.console, doing)
@@ -185,16 +183,18 @@ def explain(
     keep_rows: options.KeepRows = False,
     fit_rows: options.FitRows = None,
     rows_shown: options.ShownRows = None,
+    keep: options.KeptShare = None,
     top: options.Top = 10,
 ) -> None:
     """Explain a column of a table by its other columns.
 
     The target may be a quantity, a count, or labels of two or more classes. Writes importance.csv,
     importance.parquet, result.dfi, report.html and log.txt into a folder, for three classes and
-    more also classes.csv and classes.parquet.
+    more also classes.csv and classes.parquet, with --keep keep.csv and keep.parquet.
     """
     summed = request.groups is not None and request.units == "columns"
     files = EXPLAIN_FILES + (GROUP_FILES if summed else ())
+    files += () if keep is None else KEEP_FILES
     run = Run(context, request, "", files, perhaps=CLASS_FILES)
     console = run.console
     with console.warnings():
@@ -218,6 +218,7 @@ def explain(
             )
         )
         answers_interrupts.set(False)
+        kept = None if keep is None else result.keep(keep)
         rows, quality = unit_rows(result), result.quality
         unit = "group" if result.space == "group" else "feature"
         words = result.basis.words
@@ -237,18 +238,34 @@ def explain(
                 write_tables(result.table(by="outcome"), stage, "classes")
             if result.default_groups is not None:
                 write_tables(result.group().table(), stage, "groups")
+            if kept is not None:
+                write_tables(kept.table(), stage, "keep")
             result.save(stage / "result.dfi")
             page = stage / "report.html"
             dfi.report.write_report(result, page, target=request.target, rows=rows_shown)
             stamp = datetime.now(UTC).isoformat(timespec="seconds")
             (stage / "log.txt").write_text(f"{stamp} {line}\n", encoding="utf-8")
     written = run.folder.written
-    for names, what in ((GROUP_FILES, "groups"), (CLASS_FILES, "several classes")):
+    kinds = ((GROUP_FILES, "groups"), (CLASS_FILES, "several classes"), (KEEP_FILES, "keep-list"))
+    for names, what in kinds:
         stale = [name for name in names if name not in written and (run.out / name).exists()]
         if stale:
             console.warn(
                 f"{' and '.join(stale)} in {run.out} are not of this run, which has no {what}"
             )
+
+    def show() -> None:
+        print_table(
+            rows,
+            level=result.level,
+            top=top,
+            unit=unit,
+            null=null_label(result.spec),
+            trust=str(result.trust),
+        )
+        if kept is not None:
+            print_lines(repr(kept))
+
     r2 = finite(quality.r2)
     run.end(
         {
@@ -264,15 +281,9 @@ def explain(
             "level": result.level,
             "standard_errors": words,
             "features": rows,
+            **({} if kept is None else {"keep": kept.as_dict()}),
         },
-        lambda: print_table(
-            rows,
-            level=result.level,
-            top=top,
-            unit=unit,
-            null=null_label(result.spec),
-            trust=str(result.trust),
-        ),
+        show,
         line,
     )
 
@@ -413,7 +424,7 @@ def change(
             )
         )
         if found.reason:
-            console.warn(f"covariates and concept are not told apart: {found.reason}")
+            console.warn(f"covariates and concept cannot be separated: {found.reason}")
         verdict = "a change was found" if changed else "no change was found"
         line = f"{verdict}, p {test.p:.3g} ({run.seconds:.1f} s) -> {run.out}"
         console.say(f"writing {run.out}")
@@ -499,7 +510,6 @@ def _result_file(path: Path) -> Path:
 
 
 def read_result(path: Path) -> dfi.Importance:
-    """Read a result file, or the one in an output folder."""
     file = _result_file(path)
     try:
         return dfi.load(file)
@@ -510,7 +520,6 @@ def read_result(path: Path) -> dfi.Importance:
 
 
 def read_groups(path: str | None) -> object:
-    """Return the groups of a file, or None for those of the result."""
     if path is None:
         return None
     from dfi.cli.reading import read_groups_file

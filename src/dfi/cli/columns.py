@@ -166,7 +166,6 @@ def _refuse_marks(name: str, values: Sequence[str], decimal: Decimal) -> None:
 
 
 def is_time(dtype: pl.DataType) -> bool:
-    """Return whether a column holds dates, times or durations."""
     return dtype.is_temporal()
 
 
@@ -340,7 +339,6 @@ def block_groups(
 
 
 def as_classes(column: pl.Series, na_values: set[str]) -> pl.Series:
-    """Return a column whose values are classes, whatever they are."""
     return _with_gaps(column.cast(pl.String), na_values).cast(pl.Categorical)
 
 
@@ -416,7 +414,6 @@ def text_features(features: pl.DataFrame, request: Request) -> pl.DataFrame:
 
 
 def require_column(columns: Sequence[str], name: str, option: str) -> None:
-    """Raise where a table has no column of a name, with those that may be meant."""
     if name in columns:
         return
     if len(columns) == 1 and name.lower() in columns[0].lower():

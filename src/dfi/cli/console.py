@@ -72,8 +72,6 @@ class Unreadable(Failure):
 
 
 class Refused(Failure):
-    """The data or the options were refused."""
-
     code = REFUSED
 
 
@@ -110,7 +108,6 @@ class Refusals:
             self.reasons[name] = str(error)
 
     def raise_any(self) -> None:
-        """Raise where any column was refused."""
         if self.reasons:
             raise ColumnsRefused(self.reasons)
 
@@ -129,7 +126,6 @@ two processors, most of which no memory is ever behind."""
 
 
 def exit_code(error: BaseException) -> int:
-    """Return the exit code of an exception."""
     if isinstance(error, Failure):
         return error.code
     if isinstance(error, KeyboardInterrupt):
@@ -274,7 +270,6 @@ class Console:
         return None if not self.quiet and sys.stderr.isatty() else False
 
     def say(self, text: str) -> None:
-        """Say what is being done."""
         if not self.quiet:
             self.stderr.print(Text(printable(text, keep="\n")))
 
@@ -286,7 +281,6 @@ class Console:
             self.stderr.print(Text.assemble(("warning: ", "bold yellow"), text))
 
     def error(self, text: str) -> None:
-        """Say why the command ends."""
         self.stderr.print(Text.assemble(("dfi: ", "bold red"), printable(text)))
 
     @contextmanager

@@ -83,7 +83,6 @@ class ColumnReport:
     pooled: tuple[str, ...] = ()
 
     def as_dict(self) -> dict[str, object]:
-        """Return it for machines."""
         return {
             "name": self.name,
             "kind": self.kind,

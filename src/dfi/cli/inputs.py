@@ -179,7 +179,6 @@ def _horizons(text: str | None) -> list[float] | None:
 def resolve_transport(
     transport: str, epsilon: float | None, components: options.Dependence | None
 ) -> TransportLike:
-    """Return a transport by name, with its epsilon and components where they were given."""
     settings: dict[str, object] = {}
     if epsilon is not None:
         settings["epsilon"] = epsilon

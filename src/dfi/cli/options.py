@@ -225,6 +225,15 @@ FitRows = Annotated[
         show_default=False,
     ),
 ]
+KeptShare = Annotated[
+    float | None,
+    _method(
+        "--keep",
+        help="also say which features are enough to express this share of the signal, e.g. 0.95, "
+        "with 90 % confidence",
+        show_default=False,
+    ),
+]
 ShownRows = Annotated[
     int | None,
     _method(

@@ -70,7 +70,6 @@ class OutputFolder:
         self.written += [name for name in names if name not in self.written]
 
     def outputs(self) -> dict[str, str]:
-        """Return the files that were written, by name; not what else is in the folder."""
         return {name: str(self.path / name) for name in sorted(self.written)}
 
     def _refuse_to_replace(self, names: Sequence[str]) -> None:

@@ -150,7 +150,7 @@ def scan_files(path: str, *, file_format: str | None = None) -> pl.LazyFrame | N
 def _require_parquet(files: Sequence[Path]) -> None:
     other = next((f for f in files if f.suffix.lower() not in (".parquet", ".pq")), None)
     if other is not None:
-        raise Unreadable(f"{other} is no Parquet file; several files are read of Parquet")
+        raise Unreadable(f"{other} is not a Parquet file: several inputs must all be Parquet")
 
 
 @contextmanager

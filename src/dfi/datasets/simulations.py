@@ -107,7 +107,6 @@ class TwoCosines:
     active = (0, 1)
 
     def __call__(self, X: Floats) -> Floats:
-        """Return the regression of each row."""
         return np.asarray(5.0 * np.cos(X[:, 0]) + 5.0 * np.cos(X[:, 1]))
 
     def covariance(self, correlation: Floats, cross: Floats) -> float:
@@ -161,7 +160,6 @@ class Exponential:
     active = (0, 1, 2)
 
     def __call__(self, X: Floats) -> Floats:
-        """Return the regression of each row."""
         return np.asarray(np.exp(self.strength * X[:, :3].sum(axis=1)))
 
     def covariance(self, correlation: Floats, cross: Floats) -> float:
@@ -213,7 +211,6 @@ def symmetric_root(correlation: Floats) -> Floats:
 
 
 def correlated_gaussian(correlation: Floats, n: int, generator: np.random.Generator) -> Floats:
-    """Return ``n`` rows of ``N(0, correlation)``."""
     root = symmetric_root(correlation)
     return np.asarray(generator.standard_normal((n, len(correlation))) @ root)
 

@@ -154,7 +154,6 @@ class Influence(ABC):
         ``"HAC, bandwidth 6"``.
     """
 
-    # ruff: noqa: D102
     if TYPE_CHECKING:  # fields of one class, properties of the other; described above
 
         @property

@@ -212,17 +212,14 @@ class UnitInference:
 
     @cached_property
     def scores(self) -> Floats:
-        """Weighted means of the influence values."""
         return self.influence.mean
 
     @cached_property
     def errors(self) -> Floats:
-        """Standard errors: NaN for degenerate units, 0 for units that do not vary."""
         return np.where(self.degenerate, np.nan, self.influence.se)
 
     @property
     def reported_errors(self) -> Floats:
-        """Standard errors: NaN where none can be estimated."""
         return np.where(self.known, self.errors, np.nan)
 
     @property

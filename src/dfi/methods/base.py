@@ -181,7 +181,7 @@ class Method(Protocol):
 
 
 def loss_totals(fits: Fits, models: Sequence[FoldModels], form: ScoreForm) -> Floats:
-    r"""Return what the prevalence loses, and what models explain of it, row by row, (n, 2).
+    r"""Return the null loss, and what models explain of it, row by row, (n, 2).
 
     :math:`u_T = \ell(y, \bar y)`, less what a perfect prediction loses, and
     :math:`u_E = \ell(y, \bar y) - \ell(y; \eta^a, \eta^b)`, the secant where the ``form`` has two
@@ -320,12 +320,10 @@ class OneStep(Method):
 
     @property
     def valid_intervals(self) -> bool:
-        """Whether the intervals are valid: with the correction only."""
         return self.debias
 
     @property
     def inference(self) -> str:
-        """Why the intervals hold or not."""
         return self.corrected if self.debias else self.plain
 
 

@@ -65,8 +65,7 @@ if TYPE_CHECKING:
 
     from dfi._data import Fold, Table, Weights
     from dfi._models.fits import Fits
-    from dfi._models.submodels import Learner
-    from dfi._types import Estimator, Floats, Ints
+    from dfi._types import Estimator, Floats, Ints, Learner
 
 
 @validated_fields
@@ -118,7 +117,6 @@ class CPI(OneStep):
         _check_learner("covariate_classifier", self.covariate_classifier, "predict_proba")
 
     def refuses(self, fits: Fits) -> str | None:
-        """Return why numbers with missing values have no conditional draw here, or None."""
         if not fits.table.gaps:
             return None
         names = ", ".join(repr(column.name) for column in fits.table.gaps[:5])
@@ -128,7 +126,6 @@ class CPI(OneStep):
         )
 
     def compute(self, fits: Fits) -> dict[str, MethodResult]:
-        """Draw each unit given the others and compare the losses."""
         learner = self.covariate_estimator or _covariate_learner(fits.learner)
         classifier = self.covariate_classifier or _covariate_classifier(fits.learner)
         tasks = [
@@ -256,15 +253,12 @@ class ConditionalLaw:
 
     @property
     def single_class(self) -> bool:
-        """Whether the unit is one categorical column, whose levels can be enumerated."""
         return not self.numeric and len(self.categorical) == 1
 
     def means(self, rows: Floats) -> Floats:
-        """Return the regressions of the numeric columns."""
         return np.column_stack([regression(rows) for regression in self.regressions])
 
     def residuals(self, rows: Floats) -> Floats:
-        """Return what the other columns do not explain of the numeric columns."""
         return rows[:, positions_of(self.table, self.numeric)] - self.means(rows)
 
     def draw(
@@ -288,8 +282,8 @@ def _fit_law(
     table: Table,
     unit: tuple[int, ...],
     others: tuple[int, ...],
-    learner: Learner,
-    classifier: Learner,
+    learner: Estimator,
+    classifier: Estimator,
     weights: Weights | None,
     rows: Ints,
     seed: np.random.SeedSequence,
@@ -322,7 +316,7 @@ def _probabilities(
     table: Table,
     column: int,
     known: tuple[int, ...],
-    classifier: Learner,
+    classifier: Estimator,
     weights: Weights | None,
     rows: Ints,
     seed: np.random.SeedSequence,
@@ -362,7 +356,7 @@ class _Frequencies:
         return np.broadcast_to(self.frequencies, (len(rows), len(self.frequencies))).copy()
 
 
-def _covariate_learner(learner: Learner) -> Learner:
+def _covariate_learner(learner: Estimator) -> Estimator:
     """Return the regression of one feature on the others, in the spirit of the outcome's.
 
     A linear regression of the outcome brings a linear one; anything else a stack of ridge and a
@@ -370,7 +364,7 @@ def _covariate_learner(learner: Learner) -> Learner:
     """
     if is_linear(learner):
         own = isinstance(learner, LINEAR_MODELS)
-        linear: Learner = learner if own else LinearRegression()
+        linear: Estimator = learner if own else LinearRegression()
         return linear
     ridge = make_pipeline(StandardScaler(), RidgeCV(alphas=np.logspace(-3, 5, 9)))
     boosting = HistGradientBoostingRegressor(
@@ -379,8 +373,8 @@ def _covariate_learner(learner: Learner) -> Learner:
     return SuperLearner(members=[("ridge", ridge), ("boosting", boosting)], n_folds=2)
 
 
-def _covariate_classifier(learner: Learner) -> Learner:
-    classifier: Learner = HistGradientBoostingClassifier(
+def _covariate_classifier(learner: Estimator) -> Estimator:
+    classifier: Estimator = HistGradientBoostingClassifier(
         learning_rate=0.1, max_iter=60, max_leaf_nodes=8, min_samples_leaf=10
     )
     if is_linear(learner) or predicts_classes(learner):
@@ -388,7 +382,7 @@ def _covariate_classifier(learner: Learner) -> Learner:
     return classifier
 
 
-def is_linear(learner: Learner) -> bool:
+def is_linear(learner: Estimator) -> bool:
     """Return whether a learner is linear: itself, the end of a pipeline, or all of a stack."""
     if isinstance(learner, SuperLearner) and learner.members is not None:
         return all(is_linear(member) for _, member in learner.members)
@@ -433,7 +427,7 @@ def covariate_residuals(fits: Fits) -> dict[int, Floats]:
 
 
 def _residual(
-    learner: Learner,
+    learner: Estimator,
     table: Table,
     others: tuple[int, ...],
     position: int,

@@ -14,8 +14,8 @@ from dfi._data.source import sampled_order, sampled_places, tickets
 from dfi._findings import warn_of
 from dfi._lines.choose import Quadrature
 from dfi._models.parallel import telling_bar
+from dfi._models.prepare import ORDER
 from dfi._models.quality import averaged
-from dfi._models.samples import ORDER
 from dfi._parameters import TABLE, argument, validated_fields, worded
 from dfi._scoring.forms import CROSSED, Stretch
 from dfi._scoring.sampling import restricted
@@ -178,14 +178,7 @@ class Disentangled(Method):
     @property
     def quadrature(self) -> Quadrature:
         """How averages along lines are taken."""
-        if isinstance(self.integration, Quadrature):
-            return self.integration
-        if self.integration != "auto":
-            raise TypeError(
-                f"integration must be 'auto' or a dfi.Quadrature, got {self.integration!r}: pass "
-                "e.g. dfi.Quadrature('gauss', nodes=64)"
-            )
-        return Quadrature()
+        return self.integration if isinstance(self.integration, Quadrature) else Quadrature()
 
     def check(self, *, prefit: bool) -> None:
         """Raise if parameters contradict each other, before any data are read.
@@ -294,7 +287,6 @@ class Disentangled(Method):
                 )
 
     def refuses(self, fits: Fits) -> str | None:
-        """Return why there are no such scores: for the loss of a quantile, whatever the learner."""
         if fits.loss.quantile is None:
             return None
         return (
@@ -306,11 +298,9 @@ class Disentangled(Method):
         )
 
     def compute(self, fits: Fits) -> dict[str, MethodResult]:
-        """Return the attributed scores as ``"dfi"``, the latent ones inside."""
         return {self.name: self.explain(fits).part}
 
     def join(self, diagnostics: Mapping[str, Mapping[str, object]]) -> dict[str, object]:
-        """Return the diagnostics of several classes as those of all, noise and totals added up."""
         return {**joined_diagnostics(diagnostics), **joined_checks(diagnostics)}
 
     def plan(self, fits: Fits) -> Plan:

@@ -85,7 +85,6 @@ class Fidelity:
 
     @property
     def far(self) -> bool:
-        """Whether variance or mean are off by more than they should be."""
         return self._beyond(VARIANCE_RATIOS, MEAN_SHIFT)
 
     def finding(self, design: Transport) -> Finding:
@@ -112,7 +111,6 @@ class Fidelity:
         )
 
     def as_dict(self) -> dict[str, object]:
-        """Return the values for a result's diagnostics."""
         return {**asdict(self), "far": self.far}
 
 

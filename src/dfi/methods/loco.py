@@ -97,7 +97,6 @@ class LOCO(Method):
         return f"Loss differences of the same rows. {CONSERVATIVE}"
 
     def compute(self, fits: Fits) -> dict[str, MethodResult]:
-        """Refit without each unit and compare the losses."""
         full, reduced = _losses(fits)
         influence = reduced - full[:, None]
         if self.sample_split:
@@ -202,7 +201,6 @@ class NLOCO(Method):
         return None
 
     def compute(self, fits: Fits) -> dict[str, MethodResult]:
-        """Divide the LOCO scores and carry the denominator's error along."""
         reason = self.refuses(fits)
         if reason is not None:
             raise ValueError(reason)

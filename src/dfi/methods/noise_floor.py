@@ -88,7 +88,6 @@ class NoiseFloor:
 
     @property
     def floor(self) -> float:
-        """The largest score of a probe; 0 where none is above 0."""
         return max(0.0, *(probe.score for probe in self.probes))
 
     @property
@@ -99,12 +98,10 @@ class NoiseFloor:
 
     @property
     def significant(self) -> tuple[Probe, ...]:
-        """The probes whose score is called significant, which noise should not be."""
         return tuple(probe for probe in self.probes if probe.p_adj <= LEVEL)
 
     @property
     def raised(self) -> float:
-        """The largest score of a probe that is above 0 by more than its own error."""
         return max(0.0, *(probe.score for probe in self.probes if probe.p <= NOMINAL), 0.0)
 
     def as_dict(self) -> dict[str, object]:
@@ -134,7 +131,6 @@ class ProbedTable:
 
     @property
     def n_columns(self) -> int:
-        """How many columns the probes have."""
         return sum(len(positions) for _, _, positions in self.probes)
 
 
@@ -340,7 +336,6 @@ def smaller_than_noise(floor: NoiseFloor, below: tuple[str, ...], totals: Totals
 
 
 def describe_probe(probe: Probe) -> str:
-    """Say what a probe is."""
     return "normal numbers" if probe.like is None else f"a permuted copy of {probe.like!r}"
 
 

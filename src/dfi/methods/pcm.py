@@ -47,8 +47,7 @@ if TYPE_CHECKING:
 
     from dfi._data.problem import Data
     from dfi._models.fits import Fits
-    from dfi._models.submodels import Learner
-    from dfi._types import Floats, Ints
+    from dfi._types import Estimator, Floats, Ints
 
     Function = Callable[[Floats], Floats]
 
@@ -90,7 +89,6 @@ class PCM(Method):
     )
 
     def refuses(self, fits: Fits) -> str | None:
-        """Return why there are too few rows, or too few groups of rows, or None."""
         if len(fits.rows) < 8 * self.n_folds:
             return f"pcm splits the rows in halves and folds and needs {8 * self.n_folds} rows"
         labels = fits.data.row_groups
@@ -111,7 +109,6 @@ class PCM(Method):
         return None
 
     def compute(self, fits: Fits) -> dict[str, MethodResult]:
-        """Split the rows once and test every unit."""
         first, second = _halves(fits)
         learner = _regression(fits.learner)
         n_folds = 1 if is_linear(learner) else self.n_folds
@@ -133,7 +130,6 @@ class PCM(Method):
 
 
 def _halves(fits: Fits) -> tuple[Ints, Ints]:
-    """Return the rows that test and those that the direction is learned on."""
     return fits.split_rows("pcm halves", stratify=True)
 
 
@@ -146,14 +142,14 @@ class Direction:
     model: object
 
 
-def _regression(learner: Learner) -> Learner:
+def _regression(learner: Estimator) -> Estimator:
     """Return a learner that can regress predictions: one of classes is replaced by a stack."""
     final = learner.steps[-1][1] if hasattr(learner, "steps") else learner
     of_classes = isinstance(final, SuperLearner) and final.family != "gaussian"
     return resolve_learner("auto") if of_classes or predicts_classes(final) else learner
 
 
-def _fit_direction(fits: Fits, learner: Learner, rows: Ints, *, variance: bool) -> Direction:
+def _fit_direction(fits: Fits, learner: Estimator, rows: Ints, *, variance: bool) -> Direction:
     """Regress y, then its squared residuals, on all columns."""
     table, y, weights = fits.table, fits.outcome.values, fits.data.fit_weights
     seeds = fits.child("pcm direction").spawn(2)
@@ -201,7 +197,7 @@ def variance_floor(square: Floats, rough: Floats, share: Floats) -> float:
 
 
 def _products(
-    learner: Learner,
+    learner: Estimator,
     data: Data,
     others: tuple[int, ...],
     halves: tuple[Ints, Ints],

@@ -117,7 +117,6 @@ class PFI(OneStep):
     plain = "For the fitted models as they are; the regression's own error is left out."
 
     def compute(self, fits: Fits) -> dict[str, MethodResult]:
-        """Permute each unit within the held-out rows of each fold."""
         return {self.name: _swapped_part(fits, _loss, self.n_permutations, self)}
 
 
@@ -158,13 +157,11 @@ class DLOCO(OneStep):
     plain = "For the fitted models as they are: a plain variance is positive for null features."
 
     def refuses(self, fits: Fits) -> str | None:
-        """Return why folds are too small, or None."""
         if min(len(fold.test) for fold in fits.folds) < 3:
             return "dloco compares at least three held-out rows: use fewer folds"
         return None
 
     def compute(self, fits: Fits) -> dict[str, MethodResult]:
-        """Give every held-out row the unit of others and take variances."""
         return {self.name: _swapped_part(fits, _variance, self.n_partners, self)}
 
 
@@ -275,7 +272,6 @@ class Swap:
 
     @property
     def mean(self) -> Floats:
-        """The mean prediction of each row over its donors."""
         return np.asarray(np.sum(self.share * self.values, axis=1))
 
 
@@ -309,7 +305,6 @@ def choose_shifts(n: int, count: int, generator: np.random.Generator) -> tuple[I
 
 
 def donor_rows(order: Ints, shifts: Ints) -> Ints:
-    """Return the donors of each row, (n, m)."""
     n = len(order)
     place = np.empty(n, dtype=np.intp)
     place[order] = np.arange(n)
@@ -344,7 +339,6 @@ def shift_error(kernel: Floats, mass: Floats, missing: float) -> float:
 def swapped_predictions(
     rows: Floats, positions: Ints, donors: Ints, predict: Callable[[Floats], Floats], memory: int
 ) -> Floats:
-    """Return the predictions of rows with columns from their donors, (n, m)."""
     source = rows[:, positions]
     return replaced_points(
         rows, positions, lambda block: source[donors[:, block]], donors.shape[1], predict, memory
@@ -408,7 +402,6 @@ def _model_term(fits: Fits, f: int, unit: int, swapped: Swap, factor: Floats) ->
 
 @once
 def riesz_span(fits: Fits, f: int) -> RieszSpan:
-    """Return the span of a fold."""
     rows, mass = (
         values[fits.folds[f].train] for values in (fits.table.matrix, fits.weights.values)
     )
@@ -441,7 +434,6 @@ class RieszSpan:
         self.inverse = (vectors[:, kept] / values[kept]) @ vectors[:, kept].T
 
     def basis(self, points: Floats, value: Floats) -> Floats:
-        """Return the centred and scaled columns and prediction of each point."""
         return np.asarray((np.column_stack([points, value]) - self.centre) / self.scale)
 
     def correction(

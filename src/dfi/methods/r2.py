@@ -95,11 +95,9 @@ class R2(Method):
             )
 
     def refuses(self, fits: Fits) -> str | None:
-        """Return why overlapping groups have no decomposition, or None."""
         return refuse_overlap(self.name, fits)
 
     def compute(self, fits: Fits) -> dict[str, MethodResult]:
-        """Return the decompositions asked for."""
         parts = {}
         if "genizi" in self.decompositions:
             parts["r2_genizi"] = _genizi(fits)

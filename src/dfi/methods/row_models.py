@@ -106,7 +106,6 @@ class Explanation:
 
     @property
     def paired(self) -> bool:
-        """Whether two models explain a row."""
         return bool(np.isfinite(self.spread).all())
 
 
@@ -120,7 +119,6 @@ def explain_locally(
     background: int,
     scale: LocalScale | None,
 ) -> Explanation:
-    """Explain rows of a numeric matrix."""
     refuse_loss(fits)
     blocks = fits.data.blocks
     if method.additive and fits.data.groups is not None:
@@ -156,7 +154,6 @@ def explain_locally(
 
 
 def refuse_loss(fits: Fits) -> None:
-    """Raise for a loss whose predictions are no means."""
     if not fits.loss.has_generator:
         raise ValueError(
             "local contributions add up means along latent lines, and predictions under "

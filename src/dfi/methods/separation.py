@@ -58,7 +58,6 @@ class Separation:
 
     @classmethod
     def of(cls, before: Fits, after: Fits) -> Separation:
-        """Compare the rows that are explained."""
         matrices, weights = [], []
         for fits, matrix in (
             (before, recoded(before.table, after.table)),
@@ -89,7 +88,6 @@ class Separation:
 
     @property
     def words(self) -> str:
-        """What was found, in words."""
         found = ", ".join(f"{name!r} ({auc:.2f})" for name, auc in self.columns.items())
         least = min(self.effective)
         return (
@@ -99,7 +97,6 @@ class Separation:
         )
 
     def as_dict(self) -> dict[str, object]:
-        """Return the facts for a result."""
         return {
             "auc": self.auc,
             "effective": list(self.effective),

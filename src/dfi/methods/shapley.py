@@ -141,11 +141,9 @@ class Shapley(Method):
             raise ValueError("give n_permutations or n_coalitions, not both")
 
     def refuses(self, fits: Fits) -> str | None:
-        """Return why overlapping groups have no Shapley value, or None."""
         return refuse_overlap(self.name, fits)
 
     def compute(self, fits: Fits) -> dict[str, MethodResult]:
-        """Refit the submodels and apply the Shapley operator to the rows' values."""
         game = Game(fits, players(fits))
         if self._takes_all(fits, game.d):
             part = _shared_design(game, all_coalitions(game.d))
@@ -245,12 +243,10 @@ class Game:
 
     @property
     def d(self) -> int:
-        """The number of players."""
         return len(self.groups)
 
     @cached_property
     def n_varying(self) -> int:
-        """The number of columns that vary, each owned by one player."""
         return int(np.sum(~self.fits.table.constant_units))
 
     def values(self, masks: Sequence[Bools]) -> list[Floats]:

@@ -108,13 +108,11 @@ class Sobol(Method):
     )
 
     def refuses(self, fits: Fits) -> str | None:
-        """Return why the units have no Sobol index, or None."""
         if min(len(fold.test) for fold in fits.folds) < 3:
             return "sobol composes rows of at least three held-out ones: use fewer folds"
         return refuse_overlap(self.name, fits)
 
     def compute(self, fits: Fits) -> dict[str, MethodResult]:
-        """Decompose the full model of every fold over its held-out rows."""
         blocks = [
             np.array(positions_of(fits.table, group), dtype=np.intp) for group in players(fits)
         ]

@@ -96,7 +96,6 @@ class Sampled:
     reason: str
 
     def as_dict(self) -> dict[str, object]:
-        """Return what a specification has of it."""
         return {"explained_rows": self.rows, "explained_of": self.population, "why": self.reason}
 
 
@@ -202,12 +201,10 @@ class Running(Summed):
 
     @property
     def mean(self) -> Floats:
-        """The scores."""
         return self.first / self.mass
 
     @property
     def variance(self) -> Floats:
-        """Their squared standard errors."""
         mean = self.mean
         spread = self.square - 2.0 * mean * self.product + mean**2 * self.weighed
         scale = 1.0 / self.count if self.counts else self.count / self.mass**2

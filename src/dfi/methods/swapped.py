@@ -101,7 +101,7 @@ def why_not(method: Disentangled, before: Fits, after: Fits) -> str | None:
         if fits.scale == "margin":
             return "scale='margin' explains a working response, whose concept is no one's"
         if fits.data.blocks.targets is not None:
-            return "groups overlap, and are not told apart by what carries them"
+            return "groups overlap, and cannot be separated by what carries them"
         if fits.data.source is not None or fits.n_rows > source.LARGE_ROWS:
             return (
                 f"one of the tables has {fits.n_rows} rows, and covariates and concept are told "

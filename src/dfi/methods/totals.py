@@ -95,12 +95,10 @@ class Totals:
 
     @property
     def whole(self) -> str:
-        """What there is to explain, in words."""
         return "the outcome's variance" if self.square else "what the outcome's mean alone loses"
 
     @property
     def clear(self) -> bool:
-        """Whether something is explained, errors considered."""
         return self.explained > ERRORS * self.explained_se
 
     @property

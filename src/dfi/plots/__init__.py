@@ -17,13 +17,14 @@ from dfi.plots.attribution import (
     amplification_data,
     attribution,
     attribution_data,
+    classes,
+    classes_data,
     groups,
     groups_data,
     latent_attributed,
     latent_attributed_data,
 )
 from dfi.plots.change import change, change_data
-from dfi.plots.classes import classes, classes_data
 from dfi.plots.comparison import comparison, comparison_data, sensitivity, sensitivity_data
 from dfi.plots.levels import levels, levels_data
 from dfi.plots.local import (
@@ -43,6 +44,7 @@ from dfi.plots.scores import (
     line_profile_data,
 )
 from dfi.plots.survival import survival, survival_data
+from dfi.plots.tree import tree, tree_data
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -87,6 +89,8 @@ __all__ = [
     "sensitivity_data",
     "survival",
     "survival_data",
+    "tree",
+    "tree_data",
     "waterfall",
     "waterfall_data",
 ]
@@ -96,6 +100,7 @@ _KINDS: dict[str, Callable[..., Axes | NDArray[np.object_]]] = {
     "latent_attributed": latent_attributed,
     "attribution": attribution,
     "amplification": amplification,
+    "tree": tree,
     "groups": groups,
     "classes": classes,
     "diagnostics": diagnostics,

@@ -58,12 +58,10 @@ def as_table(
 
 
 def take(columns: Columns, rows: Ints) -> Columns:
-    """Return some rows of columns."""
     return {name: values[rows] for name, values in columns.items()}
 
 
 def new_axes(width: float = 7.0, height: float = 4.5) -> Axes:
-    """Return the axes of a new figure."""
     _, ax = plt.subplots(figsize=(width, height), layout="constrained")
     return ax
 
@@ -100,13 +98,11 @@ def _fitting(ax: Axes, pixels: float, names: Names, width: int) -> tuple[Ints, l
 
 
 def say_how_many(ax: Axes, n_shown: int, n_units: int) -> None:
-    """Title the axes where not all units are shown."""
     if n_shown < n_units:
         ax.set_title(f"the {n_shown} largest of {n_units}", loc="left", fontsize=10)
 
 
 def zero_line(ax: Axes) -> None:
-    """Mark a score of 0."""
     ax.axvline(0.0, color="black", linewidth=0.8)
 
 
@@ -117,6 +113,5 @@ def small_legend(ax: Axes) -> None:
 
 
 def quiet_frame(ax: Axes) -> None:
-    """Leave only the axes that carry numbers."""
     for side in ("top", "right"):
         ax.spines[side].set_visible(False)

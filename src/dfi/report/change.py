@@ -63,7 +63,6 @@ def _lines(row: Plain) -> list[str]:
 
 
 def answers(found: Change, rows: Sequence[Plain]) -> list[str]:
-    """Say what changed, in sentences."""
     test = found.any_change
     sure = [row for row in rows if row["significant"]]
     if test.p <= SURE:

@@ -10,6 +10,7 @@ import math
 from typing import TYPE_CHECKING
 
 from dfi.results.numbers import aligned, nice_ticks, number, percent
+from dfi.results.tree import SLIGHT, branches, signal_tree
 from dfi.results.views import latent_measures, short_names
 
 if TYPE_CHECKING:
@@ -27,6 +28,8 @@ MEASURES = {
 """What bars show: the keys of a value and of the ends of its interval."""
 MAX_BARS = 25
 LABEL_WIDTH = 40
+LEAST_SHARED = 0.1
+"""Similarity that two units must have for a tree to be drawn."""
 NARROW, WIDE = (290.0, 330.0), (440.0, 360.0)
 """Pixels of the scatter's area on a telephone and on a wide screen."""
 
@@ -247,6 +250,55 @@ def heat_map(weights: Plain | None, rows: Sequence[Plain]) -> Plain | None:
         "size": size,
         "labels": [{"index": k, "row": long, "column": short} for k, long, short in labels],
         "n_hidden": len(rows) - len(order),
+    }
+
+
+def tree(result: Importance, limit: int = MAX_BARS) -> Plain | None:
+    """Return the tree of the leading units as brackets; None where none share signal."""
+    try:
+        found = signal_tree(result, limit)
+    except ValueError:
+        return None
+    if not (found.similarity >= LEAST_SHARED).any():
+        return None
+    names = [found.names[k] for k in found.order]
+    step = 100.0 / len(names)
+
+    def down(row: float) -> float:
+        return round(step * (row + 0.5), 3)
+
+    def across(similarity: float) -> float:
+        return round(100.0 * (1.0 - similarity), 3)
+
+    drawn = zip(
+        branches(found), found.members, found.share, found.share_low, found.share_high, strict=True
+    )
+    brackets = [
+        {
+            "above": down(one.above),
+            "below": down(one.below),
+            "middle": down(0.5 * (one.above + one.below)),
+            "begins": across(one.begins),
+            "starts": across(one.starts),
+            "at": across(one.at),
+            "told": one.told,
+            "similar": percent(one.at),
+            "share": percent(share),
+            "low": percent(low),
+            "high": percent(high),
+            "members": ", ".join(members),
+        }
+        for one, members, share, low, high in drawn
+        if one.at >= SLIGHT
+    ]
+    return {
+        "labels": [
+            {"name": name, "label": label, "share": percent(found.shares[k])}
+            for name, label, k in zip(names, short_names(names, 26), found.order, strict=True)
+        ],
+        "brackets": brackets,
+        "ticks": [{"at": 100 - at, "label": f"{at} %"} for at in range(100, -1, -20)],
+        "n_hidden": len(result.names) - len(names),
     }
 
 

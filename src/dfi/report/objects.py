@@ -216,7 +216,7 @@ def _about_change(summary: Plain) -> list[str]:
     lines = [f"# {_cell(summary['title'])}", "", f"{told}.", ""]
     lines += [f"- {_cell(text)}" for text in summary["answers"]]
     if summary["reason"]:
-        lines += ["", f"> Covariates and concept are not told apart: {_cell(summary['reason'])}."]
+        lines += ["", f"> Covariates and concept cannot be separated: {_cell(summary['reason'])}."]
     shown = features[:SHOWN]
     lines += ["", *_unit_table(CHANGES, shown, "feature", summary["level"])]
     more = len(features) - SHOWN

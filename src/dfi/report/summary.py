@@ -328,8 +328,8 @@ def _inside_sentence(unit: Plain) -> str | None:
     name = f"mean of {unit['outcome']}" if "outcome" in unit else "mean outcome"
     return (
         f"Missing in {percent(gap['share'])} of the rows. The {name} is {number(mean)} where "
-        f"it is observed and {number(gap['mean'])} where it is missing. The score is of what is "
-        "seen, value and missingness together, not of the complete variable."
+        f"it is observed and {number(gap['mean'])} where it is missing. Being missing counts as a "
+        "value: the score is not that of the complete variable."
     )
 
 
@@ -646,19 +646,17 @@ def _leading(row: Plain, level: float, target: str | None, spec: Mapping[str, ob
     if row["score"] is not None and row["score"] < 0:
         text += f" {BELOW_ZERO}"
     if row["significant"] and (row["latent"] or 0.0) < 0:
-        text += " All of it comes through others that it is correlated with: alone it carries none."
+        text += " All of it comes from correlated features: alone it carries none."
     elif row["significant"] and row["own"] is not None:
         if row["own"] > 0.95:
-            text += " Nearly all of it is its own latent signal."
+            text += " Nearly all of it is its own."
         else:
             text += (
-                f" {percent(row['own'])} of it is its own latent signal; the rest it receives "
-                "through others that it is correlated with."
+                f" {percent(row['own'])} of it is its own; the rest comes from correlated features."
             )
     if row["missing"] is not None:
         text += (
-            f" Missing in {percent(row['missing'])} of the rows: the score is of what is seen, "
-            "value and missingness together."
+            f" Missing in {percent(row['missing'])} of the rows: being missing counts as a value."
         )
     return text
 
@@ -673,7 +671,6 @@ def negative_sentence(features: Sequence[Plain]) -> str | None:
 
 
 def ranks_text(low: int, high: int) -> str:
-    """Return the ranks that a unit may have, in words."""
     first, last = ordinal(low), ordinal(high)
     return f"clearly {first}" if low == high else f"between {first} and {last}"
 

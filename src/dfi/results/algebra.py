@@ -118,7 +118,6 @@ def _and_last(membership: Floats, count: int) -> Floats:
 
 
 def subtracted(result: Importance, other: Importance, same_rows: bool | None) -> Importance:
-    """Return one result less another, row by row where they share rows."""
     _check_comparable(result, other)
     if same_rows is None:
         same_rows = _same_table(result, other)

@@ -7,7 +7,7 @@ import math
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Literal, overload
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
@@ -20,6 +20,7 @@ from dfi.inference.intervals import max_t_from_covariance, max_t_statistics
 from dfi.results.columns import CHANGES, in_order, text_lines
 from dfi.results.file import freeze, thaw
 from dfi.results.tables import score_table
+from dfi.results.text import Reported
 
 if TYPE_CHECKING:
     import os
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
 
     from dfi._types import Array, Floats, Frame, Ints
     from dfi.inference.tests import Adjustment
-    from dfi.report import Report
     from dfi.results.file import Json
     from dfi.results.importance import Importance
 
@@ -80,7 +80,7 @@ class AnyChange:
 
 @exemplified
 @dataclass(frozen=True, eq=False, repr=False)
-class Change:
+class Change(Reported):
     r"""How importance changed from one table to another, or from one model to another.
 
     With :math:`\Phi(a, b)` the score under the covariates of table ``a`` and the concept
@@ -221,7 +221,7 @@ class Change:
     def _part(self, of: PartName) -> Importance:
         found: Importance | None = self.difference if of == "change" else getattr(self, of)
         if found is None:
-            raise ValueError(f"covariates and concept are not told apart: {self.reason}")
+            raise ValueError(f"covariates and concept cannot be separated: {self.reason}")
         return found
 
     @property
@@ -369,42 +369,6 @@ class Change:
 
         return change(self, top=top, ax=ax)
 
-    @overload
-    def report(
-        self, path: None = None, *, title: str | None = ..., target: str | None = ...
-    ) -> Report: ...
-
-    @overload
-    def report(
-        self,
-        path: str | os.PathLike[str],
-        *,
-        title: str | None = ...,
-        target: str | None = ...,
-        overwrite: bool = ...,
-    ) -> Path: ...
-
-    @validated
-    def report(
-        self,
-        path: str | os.PathLike[str] | None = None,
-        *,
-        title: str | None = None,
-        target: str | None = None,
-        overwrite: bool = False,
-    ) -> Path | Report:
-        """Return the report of the change, or write it as one offline HTML page.
-
-        Examples
-        --------
-        >>> found.report("change.html").name
-        'change.html'
-        """
-        from dfi.report import Report
-
-        found = Report(self, title=title, target=target)
-        return found if path is None else found.write(path, overwrite=overwrite)
-
     def _repr_html_(self) -> str:
         from dfi.report import compact_change_html
 
@@ -423,7 +387,7 @@ class Change:
         rows = [{key: float(values[k]) for key, values in columns.items()} for k in order]
         found += text_lines(CHANGES, [self.names[k] for k in order], rows, self.level)
         if self.reason:
-            found.append(f"covariates and concept are not told apart: {self.reason}")
+            found.append(f"covariates and concept cannot be separated: {self.reason}")
         return "\n".join(found)
 
 

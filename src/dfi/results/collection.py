@@ -7,24 +7,21 @@ import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Literal, overload
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from dfi._data import as_frame
 from dfi._docstrings import exemplified
-from dfi._parameters import check, refuse_unknown, validated
+from dfi._parameters import check, refuse_unknown
 from dfi.results.columns import METHODS, SETTINGS, in_order
 from dfi.results.tables import SHARE_COLUMNS, full_table, score_table
+from dfi.results.text import Reported
 
 if TYPE_CHECKING:
-    import os
-    from pathlib import Path
-
     from matplotlib.axes import Axes
 
     from dfi._types import Array, Floats, Frame, Ints
-    from dfi.report import Report
     from dfi.results.file import Json
     from dfi.results.importance import Importance
 
@@ -68,7 +65,7 @@ class MethodRecord:
 
 @exemplified
 @dataclass(frozen=True, eq=False, repr=False)
-class Results(Mapping[str, "Importance"]):
+class Results(Mapping[str, "Importance"], Reported):
     """Importances of the same units, by label: a mapping with tables, ranks, plots and a report.
 
     Attributes
@@ -384,42 +381,6 @@ class Results(Mapping[str, "Importance"]):
 
         draw = plots.comparison if self.by == "method" else plots.sensitivity
         return draw(self, **options)
-
-    @overload
-    def report(
-        self, path: None = None, *, title: str | None = ..., target: str | None = ...
-    ) -> Report: ...
-
-    @overload
-    def report(
-        self,
-        path: str | os.PathLike[str],
-        *,
-        title: str | None = ...,
-        target: str | None = ...,
-        overwrite: bool = ...,
-    ) -> Path: ...
-
-    @validated
-    def report(
-        self,
-        path: str | os.PathLike[str] | None = None,
-        *,
-        title: str | None = None,
-        target: str | None = None,
-        overwrite: bool = False,
-    ) -> Path | Report:
-        """Return the report of the results, or write it as one offline HTML page.
-
-        Examples
-        --------
-        >>> both.report("comparison.html").name
-        'comparison.html'
-        """
-        from dfi.report import Report
-
-        found = Report(self, title=title, target=target)
-        return found if path is None else found.write(path, overwrite=overwrite)
 
     @property
     def _cut(self) -> str:

@@ -59,7 +59,6 @@ class Column:
 
     @property
     def heading(self) -> str:
-        """The heading for people."""
         return self.label or self.key
 
     @property
@@ -222,6 +221,30 @@ LOCAL = (
 )
 """``local.table()``."""
 
+KEPT = (
+    Column("units", "How many units are left.", "rank", TABLE),
+    Column("without", "What the set leaves out that the one before it has.", "name", TABLE),
+    Column("lost", "Share of the signal that is lost.", "share", TABLE),
+    Column("se", "Standard error of the loss.", "share", TABLE),
+    Column("at_most", "Upper end of the loss, one-sided.", "share", TABLE),
+    Column("enough", "Whether the set expresses the share that was asked for.", "flag", TABLE),
+)
+"""``result.keep().table()``."""
+
+JOINS = (
+    Column("members", "The units of the group.", "name", TABLE),
+    Column("similarity", "Part of their signal that every two share, at least.", "share", TABLE),
+    Column("share", "Share of what is explained that they have together.", "share", TABLE),
+    *(_OF_UNITS[key] for key in ("share_low", "share_high")),
+)
+"""``result.tree().table()``."""
+
+SELECTED = (
+    *TESTS,
+    Column("selected", "Whether the unit is selected.", "flag", TABLE),
+)
+"""``dfi.select(...).table()``."""
+
 TABLES = {
     "units": UNITS,
     "ranks": RANKS,
@@ -235,11 +258,13 @@ TABLES = {
     "settings": SETTINGS,
     "changes": CHANGES,
     "local": LOCAL,
+    "kept": KEPT,
+    "joins": JOINS,
+    "selected": SELECTED,
 }
 
 
 def in_order(schema: Sequence[Column], values: Mapping[str, object]) -> list[str]:
-    """Return the keys of a table that have values, in the order of its columns."""
     return [column.key for column in schema if "table" in column.shown and column.key in values]
 
 
@@ -262,7 +287,6 @@ def written(
     interval: str = "interval",
     headings: Mapping[str, str] | None = None,
 ) -> dict[str, list[str]]:
-    """Return the cells of a place's columns by heading."""
     found: dict[str, list[str]] = {}
     columns = known(schema, rows, place)
     in_print = place == "print"

@@ -86,7 +86,6 @@ def describe_setting(value: object) -> str:
 
 
 def versions() -> dict[str, str]:
-    """Return the versions of what the numbers come from."""
     return {
         "dfi": dfi.__version__,
         "numpy": np.__version__,
@@ -182,7 +181,6 @@ def write_file(
 
 
 def _most(size: int) -> int:
-    """Return how many bytes a file of so many may hold, unpacked."""
     return FREE_BYTES + RATIO * size
 
 
@@ -300,7 +298,6 @@ def _read_arrays(archive: zipfile.ZipFile, manifest: dict[str, Json], source: Pa
 
 
 def _base(name: str) -> str:
-    """Return the name of an array without those of the results that it nests in."""
     return name.rpartition(".")[2]
 
 

@@ -25,6 +25,7 @@ from dfi.results.columns import INTERVALS, OUTCOMES, RANKS, SHARES, TESTS, UNITS
 from dfi.results.file import FileFormatError, freeze, pack, read_file, thaw, unpack, write_file
 from dfi.results.levels import aspect_columns, level_columns
 from dfi.results.tables import (
+    NO_SIGNAL,
     ShareOf,
     full_table,
     headline,
@@ -53,22 +54,21 @@ if TYPE_CHECKING:
     from dfi.report import Report
     from dfi.results.columns import Column
     from dfi.results.file import Json
+    from dfi.results.keep import KeepList
     from dfi.results.local import LocalAttributions
+    from dfi.results.tree import SignalTree
     from dfi.results.trust import Trust
 
 __all__ = ["Importance", "Quality", "load"]
 
-NOTHING_EXPLAINED = (
-    "what is explained is not clearly above 0 (less than two standard errors): shares of it mean "
-    "nothing and are NaN"
-)
+NOTHING_EXPLAINED = f"{NO_SIGNAL}: shares of it mean nothing and are NaN"
 
 GroupScores = Literal["sum", "joint", "shapley"]
 """How a group is scored: by the sum of its columns, as one, or by what it adds along orders."""
 
 _TOTALS = {
     "explained": "what is explained",
-    "null": "what the prevalence loses",
+    "null": "the null loss",
     "sum": "the sum of the scores",
 }
 _NO_UNITS = np.zeros(0, dtype=np.bool_)
@@ -95,6 +95,9 @@ class GroupSource(Protocol):
         background: int = 200,
     ) -> LocalAttributions:
         """Return the contributions of units to the predictions of single rows."""
+
+    def keep(self, share: float, level: float) -> KeepList:
+        """Return the units that are enough."""
 
 
 @exemplified
@@ -873,28 +876,13 @@ class Importance:
         >>> bool(abs(local.base + local.values.sum(axis=1) - local.prediction).max() < 1e-9)
         True
         """
-        if self.spec.get("method") != "dfi":
-            raise ValueError(
-                "local contributions are those of method 'dfi', and this result is of "
-                f"{self.spec.get('method')!r}: use a result of explain"
-            )
-        if self.space == "latent":
-            raise ValueError(
-                "local contributions are of features, and this result is of latent coordinates: "
-                "call local on the result itself, not on its latent part"
-            )
-        if self.source is None:
-            raise ValueError(
-                "local contributions need the fitted models, which a result that was loaded, "
-                "copied, subtracted or reduced does not hold: call local on the result of "
-                "explain, and keep its table"
-            )
+        source = self._models("local contributions", "local")
         if sum(given is not None for given in (rows, X, sample)) > 1:
             raise ValueError(
                 "pass rows=... of the table, a number of them to sample=... or new rows X=..., one "
                 "of the three"
             )
-        return self.source.local(
+        return source.local(
             rows,
             X=X,
             sample=sample,
@@ -903,6 +891,109 @@ class Importance:
             refine=refine,
             background=background,
         )
+
+    def _models(self, what: str, call: str) -> GroupSource:
+        """Return the fitted models, or raise where a result does not hold them."""
+        if self.spec.get("method") != "dfi":
+            raise ValueError(
+                f"{what} are those of method 'dfi', and this result is of "
+                f"{self.spec.get('method')!r}: use a result of explain"
+            )
+        if self.space == "latent":
+            raise ValueError(
+                f"{what} are of features, and this result is of latent coordinates: call {call} on "
+                "the result itself, not on its latent part"
+            )
+        if self.source is None:
+            raise ValueError(
+                f"{what} need the fitted models, which a result that was loaded, copied, "
+                f"subtracted or reduced does not hold: call {call} on the result of explain, and "
+                "keep its table"
+            )
+        return self.source
+
+    @validated
+    def keep(self, share: float = 0.95, level: float = 0.9) -> KeepList:
+        r"""Return the smallest set of units that expresses a part of the signal with confidence.
+
+        A set ``S`` loses :math:`\{R(\mu_S) - R(\mu)\}/\{R(\bar y) - R(\mu)\}` of what all units
+        explain. On half of the rows units are left out one by one, the one that refitted models
+        miss least first. On the other half the sets of this order are measured by models refitted
+        on them, from the largest down, until one may lose more than ``1 - share``
+        (:mod:`dfi.methods.keep`). In ``level`` of samples the set that is kept loses less.
+
+        Parameters
+        ----------
+        share : float, default=0.95
+            The part of the signal that the set must express.
+        level : float, default=0.9
+            How surely it does.
+
+        Returns
+        -------
+        KeepList
+            ``kept``, ``dropped``, and what each set loses in ``table()``.
+
+        Raises
+        ------
+        ValueError
+            The result does not hold its models (it was loaded, copied, subtracted or reduced), or
+            these cannot be refitted (``cv="prefit"``).
+
+        Warns
+        -----
+        InferenceWarning
+            What is explained is not clearly above 0: all units are kept.
+
+        Notes
+        -----
+        Units are those of the result: a category, a column with missing values and a group
+        (``units="groups"``) go as a whole. The bias of the regression is in the loss: a learner
+        that cannot see what a unit adds will let it go.
+
+        Examples
+        --------
+        >>> import dfi
+        >>> sample = dfi.datasets.m1(500, rho=0.8, d=4)
+        >>> found = dfi.explain(sample.X, sample.y, "linear", cv=2).keep(share=0.8)
+        >>> found.kept, len(found.dropped)
+        (('x0',), 3)
+        """
+        return self._models("lists of features to keep", "keep").keep(share, level)
+
+    @validated
+    def tree(self) -> SignalTree:
+        r"""Return a tree of the units by how much signal they share: who says the same.
+
+        With :math:`V_j` the part of latent coordinate ``j`` of what is explained and :math:`W_{lj}`
+        what unit ``l`` expresses of it, two units share
+        :math:`2 \sum_j V_j \min(W_{lj}, W_{mj}) / \sum_j V_j (W_{lj} + W_{mj})` of their signal: 1
+        for copies, 0 where different coordinates carry what they express, or where one of them has
+        no share clearly above 0 (:mod:`dfi.results.tree`). It needs no models: results from files
+        have it too.
+
+        Returns
+        -------
+        SignalTree
+            ``members`` and ``similarity`` of each join, the share of the group with its interval,
+            ``table()``, and ``cut()`` for groups.
+
+        Raises
+        ------
+        ValueError
+            The result has no shares of latent coordinates (other methods, differences), units
+            overlap, or nothing is clearly explained.
+
+        Examples
+        --------
+        >>> import dfi
+        >>> sample = dfi.datasets.m1(500, rho=0.8, d=3)
+        >>> dfi.explain(sample.X, sample.y, "linear", cv=2).tree().cut(share=0.3)
+        {'x0 + x1': ['x0', 'x1'], 'x2': ['x2']}
+        """
+        from dfi.results.tree import signal_tree
+
+        return signal_tree(self)
 
     @validated
     def moments(self, sample: int = 0, *, random_state: int = 0) -> Importance:
@@ -929,29 +1020,18 @@ class Importance:
         >>> bool(abs(small.se - result.se).max() < 1e-9)
         True
         """
+
+        def few(part: Any) -> Any:
+            return None if part is None else part.moments(sample, random_state=random_state)
+
         return replace(
             self,
-            basis=self.basis.moments(sample, random_state=random_state),
+            basis=few(self.basis),
             source=None,
-            latent=(
-                None
-                if self.latent is None
-                else self.latent.moments(sample, random_state=random_state)
-            ),
-            totals=(
-                None
-                if self.totals is None
-                else (self._beside_totals or self.totals).moments(sample, random_state=random_state)
-            ),
-            parts=(
-                None
-                if self.parts is None
-                else self.parts.moments(sample, random_state=random_state)
-            ),
-            by_outcome={
-                name: part.moments(sample, random_state=random_state)
-                for name, part in self.by_outcome.items()
-            },
+            latent=few(self.latent),
+            totals=few(self._beside_totals or self.totals),
+            parts=few(self.parts),
+            by_outcome={name: few(part) for name, part in self.by_outcome.items()},
         )
 
     def __sub__(self, other: Importance) -> Importance:
@@ -1050,8 +1130,8 @@ class Importance:
 
         Parameters
         ----------
-        kind : {"importance", "latent_attributed", "attribution", "amplification", "groups", \
-                "classes", "diagnostics"}, default="importance"
+        kind : {"importance", "latent_attributed", "attribution", "amplification", "tree", \
+                "groups", "classes", "diagnostics"}, default="importance"
             What to draw.
         **options
             ``top``, ``ax`` and what else the function takes.

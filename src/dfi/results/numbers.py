@@ -135,7 +135,6 @@ def probability(value: float) -> str:
 
 
 def more_text(hidden: int, whole: int) -> str:
-    """Say how many units a text leaves out, and what shows them."""
     return f"... and {hidden} more of {whole}; .table() has all of them"
 
 

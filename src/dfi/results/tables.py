@@ -18,14 +18,16 @@ if TYPE_CHECKING:
     from dfi.results.importance import Importance
 
 ShareOf = Literal["explained", "null", "sum"]
-"""What a share is of: what is explained, what the prevalence loses, the sum of the scores."""
+"""What a share is of: what is explained, the null loss, the sum of the scores."""
+
+NO_SIGNAL = "what is explained is not clearly above 0 (less than two standard errors)"
 
 SHARE_COLUMNS = {"share": "share", "share_low": "ci_low", "share_high": "ci_high"}
 """Columns of a table about the share of a unit, and their names beside each other alone."""
 
 
 def total_estimate(result: Importance, column: int) -> Estimate | None:
-    """Return what the prevalence loses (0) or the models explain (1); None where not known."""
+    """Return the null loss (0) or the models explain (1); None where not known."""
     if result.totals is None:
         return None
     chosen = np.zeros((1, result.totals.n_units))

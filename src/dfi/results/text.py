@@ -3,30 +3,34 @@
 from __future__ import annotations
 
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
+from dfi._parameters import validated
 from dfi.results import words
 from dfi.results.columns import UNITS, text_lines
 from dfi.results.numbers import SHOWN_ROWS
 from dfi.results.tables import full_table
 
 if TYPE_CHECKING:
+    import os
+    from pathlib import Path
+
+    from dfi.report import Report
     from dfi.results.importance import Importance
 
-UNRELATED = "unrelated to everything that the model uses"
+UNRELATED = "independent of every feature that the model uses"
 """What a score of exactly 0 means, in the words of text, table and page."""
 
 BELOW_ZERO = "estimates below 0 are noise around a score at or near 0: intervals begin at 0"
 """What a negative estimate of what cannot be negative is, below the tables that show one."""
 
-SEEN = "scores are of what is seen, value and missingness together"
+SEEN = "being missing counts as a value"
 """What the score of a column with missing values means."""
 
 
 def result_text(result: Importance) -> str:
-    """Return the printed result."""
     kind = "Difference" if result.difference else "Importance"
     order = result._ranking
     columns = {key: values[order].tolist() for key, values in full_table(result).items()}
@@ -103,3 +107,44 @@ def missing_text(result: Importance) -> str | None:
     shown = ", ".join(f"{name} {100 * share:.2g} %" for name, share in shares[:5])
     more = f" and {len(shares) - 5} more columns" if len(shares) > 5 else ""
     return f"missing: {shown}{more}; {SEEN}"
+
+
+class Reported:
+    """Several results, or a change, that can be reported on a page."""
+
+    @overload
+    def report(
+        self, path: None = None, *, title: str | None = ..., target: str | None = ...
+    ) -> Report: ...
+
+    @overload
+    def report(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        title: str | None = ...,
+        target: str | None = ...,
+        overwrite: bool = ...,
+    ) -> Path: ...
+
+    @validated
+    def report(
+        self,
+        path: str | os.PathLike[str] | None = None,
+        *,
+        title: str | None = None,
+        target: str | None = None,
+        overwrite: bool = False,
+    ) -> Path | Report:
+        """Return the report, or write it as one offline HTML page.
+
+        Examples
+        --------
+        >>> both.report("comparison.html").name
+        'comparison.html'
+        """
+        from dfi.report import Report
+
+        about: Any = self
+        found = Report(about, title=title, target=target)
+        return found if path is None else found.write(path, overwrite=overwrite)

@@ -146,7 +146,6 @@ def of_both(first: Importance, second: Importance) -> list[dict[str, object]]:
 
 
 def trust_of(result: Importance) -> Trust:
-    """Return the verdict."""
     findings = [finding for finding in findings_of(result) if finding.severity != "note"]
     whole = [finding for finding in findings if not finding.about]
     by_feature = {}

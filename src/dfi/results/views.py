@@ -128,17 +128,14 @@ def _numbered(names: Sequence[str], width: int) -> list[str]:
 
 
 def ranking(scores: Floats) -> Ints:
-    """Return the units from the largest score to the smallest."""
     return np.argsort(-scores, kind="stable")
 
 
 def leading(scores: Floats, top: int | None) -> Ints:
-    """Return the ``top`` units with the largest scores, all for None."""
     return ranking(scores)[: count_of(top, len(scores))]
 
 
 def count_of(top: int | None, n_units: int) -> int:
-    """Return how many units are shown, or raise; all for None."""
     if top is None:
         return n_units
     if isinstance(top, bool) or not isinstance(top, (int, np.integer)) or top < 1:

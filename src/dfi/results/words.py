@@ -49,12 +49,10 @@ class OutcomeWords:
 
     @property
     def part(self) -> str:
-        """What one of several is called."""
         return "outcome" if self.kind == "several" else "class"
 
     @property
     def parts(self) -> str:
-        """What several are called."""
         return "outcomes" if self.kind == "several" else "classes"
 
     def subject(self, target: str | None) -> str:
@@ -93,7 +91,6 @@ def name_of(spec: Mapping[str, object]) -> str | None:
 
 
 def is_effect(spec: Mapping[str, object]) -> bool:
-    """Return whether what is explained is the effect of a treatment."""
     told = spec.get("outcome")
     return isinstance(told, Mapping) and "effect" in told
 
@@ -104,7 +101,6 @@ def loss_of(spec: Mapping[str, object]) -> str:
 
 
 def unit_of(spec: Mapping[str, object]) -> str:
-    """Return what scores are measured in."""
     told = spec.get("unit")
     if isinstance(told, str):
         return told

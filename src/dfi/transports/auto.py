@@ -93,7 +93,6 @@ class Auto(Transport):
         columns: Sequence[Column] | None,
         seed: np.random.SeedSequence,
     ) -> TransportChoice:
-        """Return the chosen transport and why."""
         return choose_transport(matrix, weights, constant, columns, seed)
 
     def fit_matrix(
@@ -105,13 +104,11 @@ class Auto(Transport):
         columns: Sequence[Column] | None = None,
         like: FittedTransport | None = None,
     ) -> FittedTransport:
-        """Fit the chosen transport."""
         seed = Seeds.of(self.random_state).child("auto").sequence()
         design = self.choose(matrix, weights, constant, columns, seed).design
         return design.fit_matrix(matrix, weights, constant, columns=columns, like=like)
 
     def specification(self) -> Plain:
-        """Return that the data decide."""
         return {"transport": "auto"}
 
 

@@ -111,7 +111,6 @@ class LawCells:
     moment: Floats
 
     def merge(self, other: LawCells) -> LawCells:
-        """Return the cells of the rows of both."""
         return LawCells(self.mass + other.mass, self.moment + other.moment)
 
     def reference(self, edges: Floats, offsets: Floats, offset_weights: Floats) -> Reference:
@@ -143,11 +142,9 @@ class LawCellsOf:
     edges: Floats
 
     def __call__(self, block: RowBlock) -> LawCells:
-        """Return the cells of a block's rows."""
         return self.of(block.matrix, block.mass)
 
     def of(self, matrix: Floats, mass: Floats) -> LawCells:
-        """Return the cells of some rows."""
         d, count = self.edges.shape
         found = np.zeros((2, d, count + 1))
         if len(matrix):

@@ -401,7 +401,6 @@ class _Sample:
 
     @cached_property
     def _gram(self) -> Floats:
-        """Inner products of the root's rows."""
         return np.asarray(self.root @ self.root.T) if self.root is not None else np.zeros((0, 0))
 
     @cached_property
@@ -494,7 +493,6 @@ class _Sample:
         return JointTest(float(chdtrc(degrees, ratio)), -float(np.expm1(-excess)))
 
     def _fourth(self, squares: Floats) -> float:
-        """Return the sum of squares of the Gram matrix's diagonal."""
         return float(self.share @ squares**2) / self.size
 
     def _permutation_p_value(self, statistic: float, first: _Block, second: _Block) -> float:

@@ -128,17 +128,14 @@ class CopulaTransport(StraightTransport):
 
     @property
     def whitening(self) -> LinearTransport:
-        """The whitening of the score matrix."""
         return self.linear
 
     @property
     def geometry(self) -> Geometry:
-        """The space of normal scores."""
         return self.linear.geometry
 
     @property
     def correlations(self) -> Estimated:
-        """How the scores' correlations were estimated."""
         return self.linear.correlations
 
     @property
@@ -147,52 +144,41 @@ class CopulaTransport(StraightTransport):
         return self.linear.missed
 
     def points(self, matrix: Floats) -> Floats:
-        """Return the normal scores of rows."""
         return self.scores(matrix)
 
     def points_of(self, task: Task) -> Floats:
-        """Return the normal scores of the rows that are scored."""
         found = np.zeros(task.matrix.shape)
         found[task.explained] = self.scores(task.matrix[task.explained])
         return found
 
     def line_model(self, model: LineModel, options: Quadrature | None = None) -> LineModel:
-        """Return a model as a function of normal scores."""
         return through_margins(model, self, options)
 
     def margin_slopes(self, latent: Floats, coordinates: Ints, weights: Weights) -> Floats:
-        """Return the mean squared slope of some margins, in standard deviations."""
         standardized = latent @ self.geometry.decoder[:, coordinates]
         squares = [self.cells(m)(standardized[:, at]) for at, m in enumerate(coordinates)]
         return weights.mean(np.stack(squares, axis=1))
 
     def diagnostics(self, owner: Ints) -> Plain:
-        """Return rank and condition of the whitening."""
         return self.linear.diagnostics(owner)
 
     def scores(self, matrix: Floats) -> Floats:
-        """Return the normal scores of the columns; columns that do not vary stay 0."""
         return _columns(self.margins, matrix, np.zeros(len(self.margins)), "score")
 
     def values(self, scores: Floats) -> Floats:
-        """Return the rows of the numeric matrix that have these normal scores."""
         return _columns(self.margins, scores, self.center, "value")
 
     def encode(self, matrix: Floats, generator: np.random.Generator | None = None) -> Floats:
-        """Return the latent rows; nothing in them is random."""
         del generator
         return self.geometry.encode(self.scores(matrix))
 
     def draw(self, matrix: Floats, generator: np.random.Generator) -> Floats:
-        """Return latent rows, the random part of collinear scores included."""
         return self.geometry.with_random_part(self.encode(matrix), generator)
 
     def couple(self, matrix: Floats, generator: np.random.Generator) -> Floats:
-        """Draw ``Z`` given each row."""
         return self.geometry.filled(self.encode(matrix), generator)
 
     def decode(self, latent: Floats) -> Floats:
-        """Return the rows of the numeric matrix that belong to latent rows."""
         return self.values(self.geometry.decode(latent))
 
     def jacobian(self, latent: Floats) -> Floats:
@@ -255,7 +241,6 @@ class CopulaTransport(StraightTransport):
         influence: MapInfluence | None = None,
         squares: SquaredInfluence | None = None,
     ) -> Attributed:
-        """Attribute latent influence values, row by row."""
         latent, decoder = self.encode(matrix), self.geometry.decoder
         terms = np.zeros_like(scores.influence)
         if influence is not None:
@@ -331,7 +316,6 @@ class Cells:
         return np.asarray(np.diff(below, axis=1) @ self.squares)
 
     def normal_slope(self, points: Floats, width: float) -> Floats:
-        """Return its derivative by the points."""
         density = np.exp(-0.5 * ((self.edges - points[:, None]) / width) ** 2)
         return np.asarray(np.diff(density, axis=1) @ self.squares / (-width * np.sqrt(2 * np.pi)))
 
@@ -390,7 +374,6 @@ class Copula(Whitening):
         columns: Sequence[Column] | None = None,
         like: FittedTransport | None = None,
     ) -> CopulaTransport:
-        """Fit margins and whitening to the rows; components are those of ``like``."""
         share = weights.values / weights.values.sum()
         n = count_rows(weights)
         counted = matrix[weights.values > 0]
@@ -421,7 +404,6 @@ class Copula(Whitening):
         return CopulaTransport(self, margins, linear, center, deviation)
 
     def specification(self) -> Plain:
-        """Return what the estimand depends on."""
         return {
             "transport": "copula",
             "transport_form": "whitened normal scores",
@@ -491,7 +473,6 @@ class Composition:
     transport: CopulaTransport
 
     def __call__(self, scores: Floats) -> Floats:
-        """Return the model's value at the rows with these scores."""
         return self.function(self.transport.values(scores))
 
 

@@ -148,17 +148,14 @@ class RowCoordinates:
 
     @property
     def width(self) -> int:
-        """How many coordinates there are."""
         return int(self.rows.shape[1])
 
     @property
     def size(self) -> float:
-        """The effective number of rows."""
         return count_rows(self.weights)
 
     @property
     def total(self) -> float:
-        """The number of observations."""
         return self.weights.total
 
     @cached_property
@@ -168,7 +165,6 @@ class RowCoordinates:
 
     @cached_property
     def share(self) -> Floats:
-        """The rows' weights, of sum 1."""
         return np.asarray(self.weights.values / self.weights.values.sum())
 
     @cached_property
@@ -176,12 +172,10 @@ class RowCoordinates:
         return np.asarray(self.rows * np.sqrt(self.share)[:, None])
 
     def second_moments(self, place: slice | Ints) -> Floats:
-        """Return the mean products of some coordinates."""
         rows = self.rows[:, place]
         return np.asarray((self.share[:, None] * rows).T @ rows)
 
     def root(self, place: slice | Ints) -> Floats:
-        """Return rows whose cross products are the second moments of some coordinates."""
         return np.asarray(self._root[:, place])
 
     def fourth_moments(self, some: Sequence[slice | Ints]) -> list[float]:
@@ -189,7 +183,6 @@ class RowCoordinates:
         return [float(self.share @ np.sum(self.rows[:, place] ** 2, axis=1) ** 2) for place in some]
 
     def some_rows(self) -> tuple[Floats, Floats]:
-        """Return all rows and their shares."""
         return self.rows, self.share
 
 
@@ -211,15 +204,12 @@ class SummedCoordinates:
 
     @property
     def width(self) -> int:
-        """How many coordinates there are."""
         return int(self.deviations.shape[1])
 
     def second_moments(self, place: slice | Ints) -> Floats:
-        """Return the mean products of some coordinates."""
         return np.asarray(self.deviations[:, place].T @ self.deviations[:, place])
 
     def root(self, place: slice | Ints) -> Floats:
-        """Return rows whose cross products are the second moments of some coordinates."""
         return np.asarray(self.deviations[:, place])
 
     def fourth_moments(self, some: Sequence[slice | Ints]) -> list[float]:
@@ -227,7 +217,6 @@ class SummedCoordinates:
         return self.fourth(some)
 
     def some_rows(self) -> tuple[Floats, Floats]:
-        """Return the sample and its shares."""
         return self.sample()
 
 
@@ -239,7 +228,6 @@ class FourthPowers:
     values: Floats
 
     def merge(self, other: FourthPowers) -> FourthPowers:
-        """Return the sums over the rows of both."""
         return FourthPowers(self.mass + other.mass, self.values + other.values)
 
 
@@ -314,7 +302,6 @@ def correlation(
     labels: Ints | None = None,
     ranks: Sequence[Rank] | None = None,
 ) -> Correlation:
-    """Estimate the correlation matrix of coordinates."""
     d = coordinates.width
     if ranks is None:
         ranks = component_ranks(coordinates, kind, labels)
@@ -353,7 +340,6 @@ def estimated(coordinates: Coordinates, at: slice | Ints, rank: Rank) -> Floats:
 def component_ranks(
     coordinates: Coordinates, kind: CovarianceKind, labels: Ints | None = None
 ) -> tuple[Rank, ...]:
-    """Return how each component is estimated."""
     ranks: list[Rank] = []
     for at in places(labels):
         d = coordinates.width if isinstance(at, slice) else len(at)

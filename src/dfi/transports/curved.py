@@ -97,7 +97,6 @@ class CurvedTransport(FittedTransport):
         """Return the change of each standardised feature per unit of latent ``j``, (n, d)."""
 
     def plain_scores(self, task: Task) -> Scores:
-        """Score along the curves, and warn where they do not pass through the rows."""
         copies = RowCopies.of(self, task.weights, task.explained)
         scores = self._along_curves(task, copies)
         error = _round_trip(self, task)
@@ -110,7 +109,6 @@ class CurvedTransport(FittedTransport):
         return replace(scores, diagnostics={**scores.diagnostics, "round_trip_error": error})
 
     def jackknife(self, scores: Scores, task: Task) -> Scores:
-        """Compare refits on some of the rows, with the nodes that were found to be enough."""
         options = replace(task.options, nodes=scores.n_nodes)
         folds = thin(task.folds, JACKKNIFE_ROWS, task.weights)
         factors = kept_factors(scores, task)
@@ -438,12 +436,10 @@ class UserTransport(CurvedTransport):
     unit_interval: bool = False
 
     def encode(self, matrix: Floats, generator: np.random.Generator | None = None) -> Floats:
-        """Return the latent rows."""
         generator = np.random.default_rng(0) if generator is None else generator
         return _encode(self.transport, matrix[:, self.active], generator)
 
     def decode(self, latent: Floats) -> Floats:
-        """Return the rows of the numeric matrix that belong to latent rows."""
         rows = np.broadcast_to(self.center, (len(latent), len(self.center))).copy()
         rows[:, self.active] = self._decode(latent)
         return rows
@@ -454,7 +450,6 @@ class UserTransport(CurvedTransport):
         return _checked(self.transport, "decode", found, latent.shape)
 
     def slopes(self, latent: Floats, j: int) -> Floats:
-        """Return the change of each standardised feature per unit of latent ``j``."""
         deviation = self.deviation[self.active]
         if hasattr(self.transport, "jacobian"):
             shape = (*latent.shape, self.n_latent)
@@ -483,7 +478,6 @@ class Custom(Transport):
         columns: Sequence[Column] | None = None,
         like: FittedTransport | None = None,
     ) -> UserTransport:
-        """Fit a copy of the user's transport to the columns that vary."""
         del columns, like
         active = np.flatnonzero(~constant)
         rows = np.ascontiguousarray(matrix[:, active])
@@ -524,11 +518,9 @@ class Custom(Transport):
         )
 
     def label(self) -> str:
-        """Return the name of the user's class."""
         return type(self.transport).__name__
 
     def specification(self) -> Plain:
-        """Return what the estimand depends on."""
         return {
             "transport": "custom",
             "transport_form": type(self.transport).__name__,
@@ -539,7 +531,6 @@ class Custom(Transport):
 
 
 def is_transport(candidate: object) -> TypeGuard[UserMap]:
-    """Return whether an object can be used as a user-defined transport."""
     return not isinstance(candidate, type) and all(
         callable(getattr(candidate, method, None)) for method in ("fit", "encode", "decode")
     )

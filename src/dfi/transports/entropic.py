@@ -126,16 +126,13 @@ class EntropicTransport(FittedTransport):
 
     @property
     def active(self) -> Ints:
-        """The columns that vary."""
         return self.linear.active
 
     @property
     def reference(self) -> Reference:
-        """The law of a replacement latent coordinate."""
         return Reference.gaussian()
 
     def encode(self, matrix: Floats, generator: np.random.Generator | None = None) -> Floats:
-        """Return one draw of the latent row given each row."""
         generator = np.random.default_rng(0) if generator is None else generator
         drawn = np.empty((len(matrix), self.n_latent))
         for part in blocks(len(matrix), BLOCK_ENTRIES // len(self.kernel.targets)):
@@ -145,7 +142,6 @@ class EntropicTransport(FittedTransport):
         return drawn
 
     def decode(self, latent: Floats) -> Floats:
-        """Return the barycentric projection ``E[X | Z = z]`` as rows of the numeric matrix."""
         mean = np.empty((len(latent), self.n_latent))
         for part in blocks(len(latent), BLOCK_ENTRIES // len(self.kernel.atoms)):
             mean[part] = self.kernel.backward(latent[part]) @ self.kernel.atoms
@@ -198,11 +194,9 @@ class EntropicTransport(FittedTransport):
         return replace(self, kernel=kept, solution=solution)
 
     def diagnostics(self, owner: Ints) -> Plain:
-        """Return rank and condition of the whitening."""
         return self.linear.diagnostics(owner)
 
     def plain_scores(self, task: Task) -> Scores:
-        """Score by kernel averages, or raise where the kernel sees too few rows."""
         n, d = self.kernel.atoms.shape
         weights = task.weights.take(task.rows)
         counts = weights.values if weights.kind == "frequency" else None
@@ -230,7 +224,6 @@ class EntropicTransport(FittedTransport):
         return replace(scores, diagnostics=told)
 
     def jackknife(self, scores: Scores, task: Task) -> Scores:
-        """Compare refits against fewer points."""
         design = self.design
         coarse = replace(design, n_targets=min(design.n_targets, JACKKNIFE_TARGETS))
         base = refitted(coarse, task, np.arange(len(task.rows)), self)
@@ -297,7 +290,6 @@ class EntropicOT(Transport):
     straight: ClassVar[bool] = False
 
     def check_parameters(self) -> None:
-        """Raise for parameters that no transport can have."""
         if not _positive(self.epsilon):
             raise ValueError(
                 f"EntropicOT needs epsilon > 0, got {self.epsilon!r}; for epsilon = 0 use "
@@ -307,7 +299,6 @@ class EntropicOT(Transport):
         check("EntropicOT", {name: getattr(self, name) for name in names})
 
     def check(self, *, transport_error: str, integration: Quadrature) -> None:
-        """Raise if anything is about lines, beside what any transport refuses."""
         super().check(transport_error=transport_error, integration=Quadrature())
         default = Quadrature()
         for name, value, unset in (
@@ -331,7 +322,6 @@ class EntropicOT(Transport):
         columns: Sequence[Column] | None = None,
         like: FittedTransport | None = None,
     ) -> EntropicTransport:
-        """Solve the problem for the rows of a numeric matrix."""
         del columns, like
         whitening = Gaussian(reference="gaussian", components=None, covariance="sample")
         linear = whitening.by_column(matrix, weights, constant)
@@ -364,7 +354,6 @@ class EntropicOT(Transport):
         return np.sort(order[: n // 2]), np.sort(order[n // 2 :])
 
     def specification(self) -> Plain:
-        """Return what the estimand depends on."""
         return {
             "transport": "entropic",
             "transport_form": "solved by Sinkhorn's algorithm"

@@ -25,7 +25,7 @@ import math
 from abc import abstractmethod
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple, TypeVar, get_args
+from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -34,7 +34,7 @@ from dfi._data.levels import constant_columns
 from dfi._data.moments import GroupedMomentsOf, MomentsOf
 from dfi._data.source import SAMPLE_ROWS, SAMPLE_SEED, MatrixSource
 from dfi._lines.base import Reference, ReferenceKind
-from dfi._parameters import one_of, validated_fields
+from dfi._parameters import check, validated_fields
 from dfi._scoring.geometry import MANY_COLUMNS, Geometry, components_of
 from dfi.transports.base import Transport
 from dfi.transports.blocks import (
@@ -144,17 +144,14 @@ class LinearTransport(StraightTransport):
         return cls(design, geometry, vectors, values, standardized, estimate, missed)
 
     def with_law(self, reference: Reference, edges: Floats | None = None) -> LinearTransport:
-        """Return the same map with another law."""
         return replace(self, geometry=replace(self.geometry, reference=reference), edges=edges)
 
     @property
     def whitening(self) -> LinearTransport:
-        """Itself."""
         return self
 
     @property
     def rank(self) -> int:
-        """The rank of the correlation matrix above the relative floor."""
         return int(np.sum(self.eigenvalues > 0))
 
     @property
@@ -170,28 +167,22 @@ class LinearTransport(StraightTransport):
         return np.asarray((self.eigenvalues - shrinkage * mean) / (1.0 - shrinkage))
 
     def encode(self, matrix: Floats, generator: np.random.Generator | None = None) -> Floats:
-        """Return the deterministic part of the latent coordinates."""
         del generator
         return self.geometry.encode(matrix)
 
     def decode(self, latent: Floats) -> Floats:
-        """Return the rows of the numeric matrix that belong to latent rows."""
         return self.geometry.decode(latent)
 
     def draw(self, matrix: Floats, generator: np.random.Generator) -> Floats:
-        """Return whitened rows, the random part of collinear columns included."""
         return self.geometry.with_random_part(self.encode(matrix), generator)
 
     def couple(self, matrix: Floats, generator: np.random.Generator) -> Floats:
-        """Draw ``Z`` given each row, noise of the bridge included."""
         return self.geometry.couple(matrix, generator)
 
     def project(self, latent: Floats) -> Floats:
-        """Return the mean of ``X`` given ``Z``."""
         return self.decode(self.geometry.smoothing * latent)
 
     def moved(self, rows: Floats, latent: Floats, j: int, values: Floats) -> Floats:
-        """Return each row on the line of latent coordinate ``j``, at each value."""
         shift = values[None, :] - latent[:, j, None]
         points = rows[:, None, :] + shift[:, :, None] * self.geometry.directions[:, j]
         return np.asarray(points.reshape(-1, rows.shape[1]))
@@ -205,7 +196,6 @@ class LinearTransport(StraightTransport):
         influence: MapInfluence | None = None,
         squares: SquaredInfluence | None = None,
     ) -> Attributed:
-        """Attribute latent influence values by ``W^2``."""
         del matrix
         latent, squared = scores.influence, self.geometry.attribution**2
         phi = weights.mean(latent)
@@ -219,13 +209,11 @@ class LinearTransport(StraightTransport):
         )
 
     def both_means(self, scores: LineScores, matrix: Floats, weights: Weights) -> Floats:
-        """Return the latent scores and their attribution."""
         del matrix
         phi = weights.mean(scores.influence)
         return np.concatenate([phi, self.geometry.attribution**2 @ phi])
 
     def diagnostics(self, owner: Ints) -> Plain:
-        """Return rank and condition of the correlation matrix, and what is collinear."""
         estimate = self.correlations
         return {
             "covariance": {
@@ -308,40 +296,28 @@ class Whitening(Transport):
         return "sample" if self.shrinkage else self.covariance
 
     def by_sample(self) -> Whitening:
-        """Return the same transport by the sample correlation."""
         found = copy.copy(self)
         found.covariance = "sample"
         return found
 
     def check(self, *, transport_error: str, integration: Quadrature) -> None:
-        """Raise if derived terms are asked for of a covariance that has none."""
         super().check(transport_error=transport_error, integration=integration)
         if self.estimator in ("factor", "qis"):
             refuse_derived(transport_error)
 
     def check_parameters(self) -> None:
-        """Raise for parameters that no transport can have."""
         super().check_parameters()
-        one_of("covariance", self.covariance, get_args(CovarianceKind))
+        # set_params may have changed what the constructor has checked
+        check(type(self).__name__, self.get_params(deep=False), optional=["random_state"])
         given: object = self.shrinkage
-        number = isinstance(given, int | float | np.number)
-        if given != "ledoit-wolf" and not (number and 0 <= given < 1):  # type: ignore[operator]
-            raise ValueError(
-                f"shrinkage must be a number in [0, 1) or 'ledoit-wolf', got {given!r}"
-            )
         if given and self.covariance not in ("auto", "sample", given):
             raise ValueError(
                 f"shrinkage={given!r} is of the sample correlation, not for covariance="
                 f"{self.covariance!r}: leave one of the two out"
             )
-        if self.reference not in ("auto", "empirical", "gaussian"):
-            raise ValueError(
-                f"unknown reference {self.reference!r}: choose 'auto', 'empirical' or 'gaussian'"
-            )
         check_components(self.components)
 
     def check_columns(self, columns: Sequence[Column]) -> None:
-        """Raise if columns are too many, or if components name other columns than these."""
         super().check_columns(columns)
         given = check_components(self.components)
         if isinstance(given, tuple):
@@ -354,16 +330,7 @@ class _LinearDesign(Whitening):
 
     @property
     def disentangles_units(self) -> bool:
-        """Whether units of several columns are blocks; else each of their columns stands alone."""
         return self.standardize and self.epsilon == 0 and not self.published
-
-    def check_parameters(self) -> None:
-        super().check_parameters()
-        one_of("attribution", self.attribution, get_args(BlockAttribution))
-        if not isinstance(self.epsilon, int | float | np.number) or not (
-            0 <= self.epsilon < math.inf
-        ):
-            raise ValueError(f"epsilon must be a number of at least 0, got {self.epsilon!r}")
 
     def specification(self) -> Plain:
         return {
@@ -818,19 +785,14 @@ class Gaussian(_LinearDesign):
     name: ClassVar[str] = "gaussian"
 
     def check_parameters(self) -> None:
-        """Raise for parameters that no transport can have."""
         super().check_parameters()
         if self.reference == "empirical" and self.epsilon > 0:
             raise ValueError(
                 "the Gaussian bridge (epsilon > 0) couples X with N(0, I): "
                 "reference must be 'auto' or 'gaussian'"
             )
-        for label, count in (("n_draws", self.n_draws), ("n_smoothing", self.n_smoothing)):
-            if not isinstance(count, int | np.integer) or count < 1:
-                raise ValueError(f"{label} must be a whole number of 1 or more, got {count!r}")
 
     def check(self, *, transport_error: str, integration: Quadrature) -> None:
-        """Raise if lines are to be tilted under the bridge, beside what any transport refuses."""
         super().check(transport_error=transport_error, integration=integration)
         if transport_error == "finite-difference" and self.epsilon > 0:
             raise ValueError(
@@ -848,7 +810,6 @@ class Gaussian(_LinearDesign):
         return "bridge" if self.epsilon > 0 else "bures-wasserstein"
 
     def coupling(self) -> tuple[ReferenceKind, float, float]:
-        """Return the law of a replacement coordinate, the correlation and the weight factor."""
         kind, s = self.reference, self.correlation()
         if kind == "auto":
             kind = "gaussian" if self.epsilon > 0 else "empirical"
@@ -907,7 +868,6 @@ class Semicontinuous(_LinearDesign):
         return "published appendix, not a coupling with N(0, I)"
 
     def coupling(self) -> tuple[ReferenceKind, float, float]:
-        """Return the law of a replacement coordinate, the correlation and the weight factor."""
         s, tau = 2.0 / (2.0 + self.epsilon), self.epsilon / (2.0 + self.epsilon)
         return "empirical" if self.reference == "auto" else self.reference, 1.0, s / (tau + s**2)
 
@@ -945,7 +905,6 @@ class _Sampled:
 
     @cached_property
     def pivot(self) -> Floats:
-        """The mean of the sample: near that of all rows."""
         return np.asarray(self.share @ self.rows)
 
 

@@ -39,7 +39,7 @@ import numpy as np
 from scipy.special import ndtr, ndtri
 
 from dfi._lines.base import Reference
-from dfi._parameters import TABLE, argument, validated_fields
+from dfi._parameters import TABLE, argument, check, validated_fields
 from dfi.transports.base import Transport, UnsuitableTransportError, repeated_rows
 from dfi.transports.curved import CurvedTransport, differences, neighbours, uniform_reference
 from dfi.transports.margins import Margin, count_rows, fit_margin
@@ -158,17 +158,14 @@ class VineTransport(CurvedTransport):
 
     @property
     def reference(self) -> Reference:
-        """The law of a replacement latent coordinate."""
         return uniform_reference(self.n_latent) if self.uniform else Reference.gaussian()
 
     @property
     def draws_latents(self) -> bool:
-        """Whether latent rows are draws: some column has levels, spread over their jumps."""
         return any(self.steps)
 
     @property
     def steps(self) -> list[bool]:
-        """Which columns have levels."""
         return [levels is not None for levels in self.levels]
 
     def uniforms(self, matrix: Floats, generator: np.random.Generator) -> Floats:
@@ -183,7 +180,6 @@ class VineTransport(CurvedTransport):
         return np.clip(result, EDGE, 1 - EDGE)
 
     def encode(self, matrix: Floats, generator: np.random.Generator | None = None) -> Floats:
-        """Return the latent rows; columns with levels are spread at random over their jumps."""
         generator = np.random.default_rng(0) if generator is None else generator
         uniform = self.uniforms(matrix, generator)
         if self.vine is not None:
@@ -197,7 +193,6 @@ class VineTransport(CurvedTransport):
         return np.clip(uniform, EDGE, 1 - EDGE)
 
     def decode(self, latent: Floats) -> Floats:
-        """Return the rows of the numeric matrix that belong to latent rows."""
         uniform = self._joint(latent)
         rows = np.broadcast_to(self.center, (len(latent), len(self.center))).copy()
         for m, column in enumerate(self.active):
@@ -223,7 +218,6 @@ class VineTransport(CurvedTransport):
         return np.stack(columns, axis=1) / self.deviation[self.active]
 
     def slopes(self, latent: Floats, j: int) -> Floats:
-        """Return the change of each standardised feature per unit of latent ``j``."""
         return differences(self._smooth, latent, j, self._step, self.uniform)
 
     @property
@@ -302,10 +296,8 @@ class KnotheRosenblatt(Transport):
     spreads: ClassVar[bool] = True
 
     def check_parameters(self) -> None:
-        """Raise for parameters that no transport can have."""
         super().check_parameters()
-        if self.latent not in ("gaussian", "uniform"):
-            raise ValueError(f"latent must be 'gaussian' or 'uniform', got {self.latent!r}")
+        check("KnotheRosenblatt", {"latent": self.latent})
         if isinstance(self.order, str):
             raise TypeError(
                 f"order is the string {self.order!r}, which would be read letter by letter: "
@@ -327,7 +319,6 @@ class KnotheRosenblatt(Transport):
         columns: Sequence[Column] | None = None,
         like: FittedTransport | None = None,
     ) -> VineTransport:
-        """Fit margins and vine to the rows; pair copulas are of the families of ``like``."""
         load_pyvinecopulib()
         positions = self._positions(matrix.shape[1], columns)
         active = np.flatnonzero(~constant)
@@ -370,7 +361,6 @@ class KnotheRosenblatt(Transport):
         return replace(transport, vine=vine)
 
     def check_columns(self, columns: Sequence[Column]) -> None:
-        """Raise if columns are too many, have no order, or are not those that ``order`` names."""
         super().check_columns(columns)
         self._positions(sum(column.width for column in columns), columns)
 
@@ -429,7 +419,6 @@ class KnotheRosenblatt(Transport):
         return [blocks[names.index(label)][0] for label in labels]
 
     def specification(self) -> Plain:
-        """Return what the estimand depends on."""
         return {
             "transport": "knothe-rosenblatt",
             "transport_form": "D-vine of independent, normal and local-likelihood pair copulas",

@@ -58,15 +58,12 @@ class Margin:
     open_ends: tuple[bool, bool]
 
     def score(self, x: Floats) -> Floats:
-        """Return the normal score of values."""
         return np.interp(x, self.values, self.scores)
 
     def value(self, scores: Floats) -> Floats:
-        """Return the values of normal scores."""
         return np.interp(scores, self.scores, self.values)
 
     def slopes(self) -> Floats:
-        """Return the slope of the value in the score between neighbouring knots."""
         return np.asarray(np.diff(self.values) / np.diff(self.scores))
 
     def slope(self, scores: Floats) -> Floats:

@@ -250,17 +250,14 @@ class StraightPlayers:
 
     @property
     def n_units(self) -> int:
-        """The number of coordinates."""
         return self.geometry.n_latent
 
     @property
     def background(self) -> Sample:
-        """The rows that stand for the others."""
         return self._background
 
     @cached_property
     def background_rows(self) -> LatentRows:
-        """What Shapley values of the background are made of."""
         return self.latent_rows(self._background.matrix)
 
     def _lines(self, points: Floats) -> Lines:
@@ -405,17 +402,14 @@ class BlockPlayers:
 
     @property
     def n_units(self) -> int:
-        """The number of units that vary."""
         return len(self.transport.inner.blocks)
 
     @property
     def background(self) -> Sample:
-        """The rows that stand for the others."""
         return self._background
 
     @cached_property
     def background_rows(self) -> LatentRows:
-        """What Shapley values of the background are made of."""
         return self.latent_rows(self._background.matrix)
 
     def _lines(self, matrix: Floats, latent: Floats) -> Lines:
@@ -528,7 +522,6 @@ class BlockPlayers:
         return whole
 
     def coalitions(self, matrix: Floats) -> _BlockGame:
-        """Return the model at rows that are mixed with those of the background."""
         return _BlockGame(self, matrix, self.transport.encode(matrix))
 
 

@@ -222,7 +222,7 @@ class StreamedSource(RowSource):
 
     def blocks(self) -> Iterator[RowBlock]:
         """Refuse to bring all rows here."""
-        raise TypeError(f"all rows of {self.partitions.what} are asked for, and they stay there")
+        raise TypeError(f"{self.partitions.what} cannot be loaded into memory")
 
     def reduce(self, partial: Partial[State], label: str = "") -> State:
         """Return the merged state of all rows."""

@@ -60,7 +60,7 @@ SPREAD = 1000.0
 
 
 class Unreadable(Exception):
-    """A model made of trees that is not followed exactly; the message says why."""
+    """A model made of trees that cannot be read exactly; the message says why."""
 
 
 class NotTrees(Exception):
@@ -143,7 +143,6 @@ class TreeEnsemble:
         return replace(self, value=self.value * factor, intercept=self.intercept * factor)
 
     def shifted(self, constant: float) -> TreeEnsemble:
-        """Return the ensemble plus a number, before the link."""
         return replace(self, intercept=self.intercept + constant)
 
     def tempered(self, factor: float) -> TreeEnsemble:

@@ -298,7 +298,6 @@ def _read(predictor: Predictor) -> TreeLines:
 
 
 def _explained(predictor: Predictor) -> ExplainedClass:
-    """Return what is explained of a classifier: which class, and on which scale."""
     return {"column": predictor.explained_class, "margin": predictor.scale == "margin"}
 
 

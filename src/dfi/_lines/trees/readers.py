@@ -496,7 +496,7 @@ def _lightgbm(model: Any, column: int) -> TreeEnsemble:
         return _finish(ensemble.scaled(slope), "logistic", column)
     if objective == "cross_entropy":
         return _finish(ensemble, "logistic", column)
-    raise Unreadable(f"the LightGBM objective {' '.join([objective, *options])!r} is not followed")
+    raise Unreadable(f"the LightGBM objective {' '.join([objective, *options])!r} is not supported")
 
 
 def _lightgbm_sums(
@@ -595,7 +595,7 @@ def _xgboost(model: Any, column: int) -> TreeEnsemble:
         ]
         return replace(softmax_of(sums, column), tolerance=tolerance)
     require(n_classes <= 1, "XGBoost with more than two classes and another objective")
-    require(objective in XGBOOST_LINKS, f"the XGBoost objective {objective!r} is not followed")
+    require(objective in XGBOOST_LINKS, f"the XGBoost objective {objective!r} is not supported")
     link = XGBOOST_LINKS[objective]
     base = float(bases[0])
     # only the link's own function: a mean below 0 has no logarithm
@@ -647,7 +647,7 @@ def _catboost(model: Any, column: int) -> TreeEnsemble:
     n_features = 1 + max(columns.values())
     loss = saved["model_info"]["params"]["loss_function"]["type"]
     several = loss == "MultiClass"
-    require(several or loss in CATBOOST_LINKS, f"the CatBoost loss {loss!r} is not followed")
+    require(several or loss in CATBOOST_LINKS, f"the CatBoost loss {loss!r} is not supported")
     require(several or len(biases) == 1, "CatBoost with several outputs")
     sums = []
     for k, bias in enumerate(biases):

@@ -1,0 +1,168 @@
+"""Which units are enough, and what is lost without the others."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dfi._data import as_frame
+from dfi.inference.influence import read_only
+from dfi.results.columns import KEPT, in_order
+from dfi.results.file import freeze, thaw
+from dfi.results.numbers import bare_percent, text_table
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from dfi._types import Array, Bools, Floats, Frame, Ints
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class KeepList:
+    r"""The smallest set of units found that expresses a part of the signal with confidence.
+
+    With :math:`\mu_S` the regression on a set ``S`` and :math:`R` the risk, the set loses
+    :math:`\lambda_S = \{R(\mu_S) - R(\mu)\}/\{R(\bar y) - R(\mu)\}` of what all units explain:
+    measured by refitted models, on rows that neither they nor the order of the sets have seen
+    (:mod:`dfi.methods.keep`). In ``level`` of samples the set that is kept loses less than
+    ``1 - share``.
+
+    It is a set that is enough, not the only one, and says nothing of what causes the outcome: of
+    two copies either will do, and both have their share of importance.
+
+    Made by :meth:`dfi.Importance.keep`: what follows as parameters are the attributes.
+
+    Parameters
+    ----------
+    kept, dropped : tuple of str
+        The units to keep, those that were left out last first, and the others in the same order.
+    share, level : float
+        The part of the signal that was asked for, and the confidence.
+    sizes : ndarray of int of shape (k,)
+        How many units each measured set has, from the largest on.
+    without : tuple of str
+        What each set leaves out that the one before it has.
+    lost, se, at_most : ndarray of shape (k,)
+        The share of the signal that each set loses, its standard error, and the upper end of the
+        one-sided interval from 0 with confidence ``level``. A set is enough where that is at most
+        ``1 - share``; the first that is not ends the search.
+    spec : mapping, optional
+        How it was found: rows, models, loss.
+    library : str, default="numpy"
+        Dataframe library of the caller, for the table.
+
+    Examples
+    --------
+    >>> import dfi
+    >>> sample = dfi.datasets.m1(500, rho=0.8, d=4)
+    >>> found = dfi.explain(sample.X, sample.y, "linear", cv=2).keep(share=0.9)
+    >>> found.kept
+    ('x0',)
+    """
+
+    kept: tuple[str, ...]
+    dropped: tuple[str, ...]
+    share: float
+    level: float
+    sizes: Ints
+    without: tuple[str, ...]
+    lost: Floats
+    se: Floats
+    at_most: Floats
+    spec: Mapping[str, object] = field(default_factory=lambda: MappingProxyType({}))
+    library: str = "numpy"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "sizes", read_only(self.sizes, np.intp))
+        for name in ("lost", "se", "at_most"):
+            object.__setattr__(self, name, read_only(getattr(self, name), np.float64))
+        object.__setattr__(self, "spec", freeze(self.spec, "spec"))
+
+    def __reduce__(self) -> tuple[object, ...]:
+        values = {name: getattr(self, name) for name in self.__dataclass_fields__}
+        return _rebuild, ({**values, "spec": thaw(self.spec)},)
+
+    @property
+    def enough(self) -> Bools:
+        """Which of the measured sets express the share that was asked for, shape (k,)."""
+        return np.asarray(self.at_most <= 1.0 - self.share)
+
+    def as_dict(self) -> dict[str, object]:
+        """Return what it says as numbers, strings and lists: for JSON.
+
+        Returns
+        -------
+        dict
+            kept, dropped, share, level, and the sets that were measured.
+
+        Examples
+        --------
+        >>> import dfi
+        >>> sample = dfi.datasets.m1(500, rho=0.8, d=4)
+        >>> found = dfi.explain(sample.X, sample.y, "linear", cv=2).keep(share=0.9)
+        >>> found.as_dict()["kept"]
+        ['x0']
+        """
+        numbers = {name: getattr(self, name).tolist() for name in ("sizes", "lost", "at_most")}
+        return {
+            "kept": list(self.kept),
+            "dropped": list(self.dropped),
+            "share": self.share,
+            "level": self.level,
+            "without": list(self.without),
+            **numbers,
+        }
+
+    def table(self) -> Frame:
+        """Return the sets that were measured in the caller's dataframe library.
+
+        Returns
+        -------
+        frame
+            Columns units, without, lost, se, at_most, enough, from the largest set on.
+
+        Examples
+        --------
+        >>> import dfi
+        >>> sample = dfi.datasets.m1(500, rho=0.8, d=4)
+        >>> found = dfi.explain(sample.X, sample.y, "linear", cv=2).keep(share=0.9)
+        >>> found.table().columns.tolist()
+        ['units', 'without', 'lost', 'se', 'at_most', 'enough']
+        >>> bool(found.table()["at_most"].max() < 0.1)
+        True
+        """
+        columns: dict[str, Array] = {
+            "units": self.sizes,
+            "without": np.array(self.without, dtype=object),
+            "lost": self.lost,
+            "se": self.se,
+            "at_most": self.at_most,
+            "enough": self.enough,
+        }
+        return as_frame({key: columns[key] for key in in_order(KEPT, columns)}, self.library)
+
+    def __repr__(self) -> str:
+        count = len(self.kept) + len(self.dropped)
+        part, sure = f"{100.0 * self.share:.4g} %", f"{100.0 * self.level:.4g} % confidence"
+        lines = [
+            f"KeepList: {len(self.kept)} of {count} units express {part} of the signal ({sure})",
+            f"keep: {', '.join(self.kept) or 'none'}",
+            f"leave out: {', '.join(self.dropped) or 'none'}",
+        ]
+        cells = [
+            [name, str(size), *(f"{bare_percent(value)} %" for value in (lost, high)), answer]
+            for name, size, lost, high, answer in zip(
+                self.without, self.sizes, self.lost, self.at_most,
+                np.where(self.enough, "yes", "no"), strict=True,
+            )
+        ]  # fmt: skip
+        if cells:
+            lines += text_table(["without", "units left", "lost", "at most", "enough"], cells)
+        return "\n".join([*lines, str(self.spec.get("rows"))])
+
+
+def _rebuild(values: dict[str, Any]) -> KeepList:
+    return KeepList(**values)

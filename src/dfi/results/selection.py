@@ -1,0 +1,131 @@
+"""Units that pass a test given all others, with the error rate of the list held."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dfi._data import as_frame
+from dfi.inference.tests import adjust_p_values
+from dfi.results.columns import SELECTED, in_order
+from dfi.results.numbers import SHOWN_ROWS, more_text, probability, text_table
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from dfi._types import Array, Floats, Frame
+    from dfi.inference.tests import Adjustment
+    from dfi.results.importance import Importance
+
+RATES = {
+    "bh": "false discovery rate, for tests that are independent or depend positively",
+    "by": "false discovery rate, however the tests depend on each other",
+    "holm": "probability of any false discovery, however the tests depend on each other",
+    "bonferroni": "probability of any false discovery, however the tests depend on each other",
+}
+"""What an adjustment holds at ``alpha``."""
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Selection:
+    r"""Units that add something once all others are known, with an error rate held at ``alpha``.
+
+    Each unit is tested for :math:`E[Y \mid X] = E[Y \mid X_{-j}]`, and selected where its adjusted
+    p-value is at most ``alpha``. Of two copies neither is selected, as the other one says it all,
+    and a unit may be significant and worthless: to shorten a list ask :meth:`dfi.Importance.keep`.
+
+    Made by :func:`dfi.select`: what follows as parameters are the attributes.
+
+    Parameters
+    ----------
+    result : Importance
+        The tests: a result of LOCO, CPI or PCM.
+    adjust : {"bh", "by", "holm", "bonferroni"}
+        How p-values are adjusted.
+    alpha : float
+        The rate that is held.
+
+    Examples
+    --------
+    >>> import dfi
+    >>> sample = dfi.datasets.m1(500, rho=0.8, d=4)
+    >>> found = dfi.select(sample.X, sample.y, "loco", estimator="linear")
+    >>> found.selected
+    ('x0',)
+    """
+
+    result: Importance
+    adjust: Adjustment
+    alpha: float
+
+    @property
+    def p(self) -> Floats:
+        """The p-value of each unit, in the order of ``result.names``; NaN where it is constant."""
+        return self.result._units.tests(level=self.result.level)["p"]
+
+    @property
+    def p_adj(self) -> Floats:
+        """The adjusted p-values."""
+        return adjust_p_values(self.p, self.adjust)
+
+    @property
+    def selected(self) -> tuple[str, ...]:
+        """The units that are selected, the smallest p-value first."""
+        order = np.argsort(self.p, kind="stable")
+        return tuple(self.result.names[k] for k in order if self.p_adj[k] <= self.alpha)
+
+    @property
+    def spec(self) -> Mapping[str, object]:
+        """How it was found: the specification of the tests, the adjustment and its rate."""
+        own = {"adjust": self.adjust, "alpha": self.alpha, "held": RATES[self.adjust]}
+        return MappingProxyType({**self.result.spec, **own})
+
+    def table(self) -> Frame:
+        """Return all units in the caller's dataframe library, the smallest p-value first.
+
+        Returns
+        -------
+        frame
+            Columns feature, score, z, p, p_adj, selected.
+
+        Examples
+        --------
+        >>> import dfi
+        >>> sample = dfi.datasets.m1(500, rho=0.8, d=4)
+        >>> found = dfi.select(sample.X, sample.y, "loco", estimator="linear")
+        >>> found.table()["selected"].tolist()
+        [True, False, False, False]
+        """
+        tests = self.result._units.tests(level=self.result.level)
+        columns: dict[str, Array] = {
+            "feature": np.array(self.result.names, dtype=object),
+            "score": self.result.scores,
+            **tests,
+            "p_adj": self.p_adj,
+            "selected": self.p_adj <= self.alpha,
+        }
+        order = np.argsort(self.p, kind="stable")
+        return as_frame(
+            {key: np.array(columns[key][order]) for key in in_order(SELECTED, columns)},
+            self.result.library,
+        )
+
+    def __repr__(self) -> str:
+        count, method = len(self.result.names), self.result.spec.get("method")
+        lines = [
+            f"Selection: {len(self.selected)} of {count} units by {method}, {self.adjust} at "
+            f"{self.alpha:.4g} ({RATES[self.adjust]})",
+            f"selected: {', '.join(self.selected) or 'none'}",
+        ]
+        order = np.argsort(self.p, kind="stable")[:SHOWN_ROWS]
+        p, adjusted = self.p, self.p_adj
+        lines += text_table(
+            ["feature", "p", "p_adj"],
+            [[self.result.names[k], probability(p[k]), probability(adjusted[k])] for k in order],
+        )
+        if count > SHOWN_ROWS:
+            lines.append(more_text(count - SHOWN_ROWS, count))
+        return "\n".join(lines)
