@@ -223,6 +223,7 @@ USES = {
     "a result file": lambda call: saved(call()),
     "one row (`local`)": lambda call: call().local([0]),
     "groups of columns": lambda call: call().group(GROUPS),
+    "a list to keep": lambda call: call().keep(0.5),
     "groups as units": lambda call: call(feature_groups=GROUPS, units="groups", n_repeats=1),
     "a category": lambda call: call(X=CATEGORY),
     "missing numbers": lambda call: call(X=UNITS["missing numbers"][0]),

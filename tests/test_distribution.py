@@ -143,6 +143,8 @@ def test_every_output(whole, tmp_path):
         loaded.aspects()
     with pytest.raises(ValueError, match=r"target=dfi.Quantile\(0.9\)"):
         whole.local([0])
+    with pytest.raises(ValueError, match="keep is made by refits of a mean"):
+        whole.keep()
     joint = whole.group({"both": ["place", "width"], "rest": ["noise"]}, how="joint")
     assert joint.scores[0] > 5 * abs(joint.scores[1])
 

@@ -553,6 +553,12 @@ class FittedSource:
     def keep(self, share: float, level: float) -> KeepList:
         """Return the units that are enough."""
         fits = self.fits
+        if fits.outcome.distribution is not None:
+            raise ValueError(
+                "a list of features to keep is made by refits of a mean, and this result is of a "
+                "distribution: explain the mean, or log |residual| for the spread, and keep from "
+                "that"
+            )
         path = keep_path(fits, share, level)
         if not path.clear:
             warn(f"{NO_SIGNAL}: all units are kept", InferenceWarning)
