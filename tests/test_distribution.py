@@ -134,6 +134,7 @@ def test_a_quantile_is_one_level():
 def test_every_output(whole, tmp_path):
     page = whole.report(tmp_path / "page.html").read_text()
     assert "distribution of pay" in page
+    assert "dfi.explain(X, y, target=&#39;distribution&#39;" in page
     whole.save(tmp_path / "whole.dfi")
     loaded = dfi.load(tmp_path / "whole.dfi")
     assert loaded.by_level().equals(whole.by_level())

@@ -440,20 +440,27 @@ def _front_door(spec: Plain) -> str:
     outcome = spec.get("outcome")
     effect = outcome.get("effect") if isinstance(outcome, dict) else None
     if not isinstance(effect, dict):
-        return f"dfi.explain(X, y{_survival_arguments(outcome)}"
+        return f"dfi.explain(X, y{_target_arguments(outcome)}"
     if "treatment" not in effect:
         return "dfi.effects(X, pseudo_outcome=psi"
     names = ("outcome_model", "propensity_model")
     models = [f"{key}={_learner_text(str(effect[key]))}" for key in names]
-    return f"dfi.effects(X, y, treatment, {', '.join(models)}, clip={effect['clip']}"
+    begin = f"dfi.effects(X, y, treatment{_target_arguments(effect)}"
+    return f"{begin}, {', '.join(models)}, clip={effect['clip']}"
 
 
-def _survival_arguments(outcome: object) -> str:
-    """Return what a call says of times to an event; empty for other outcomes."""
-    survival = outcome.get("survival") if isinstance(outcome, dict) else None
-    if not isinstance(survival, dict):
+def _target_arguments(outcome: object) -> str:
+    """Return what a call says of times to an event, or of a distribution; empty for the rest."""
+    if not isinstance(outcome, dict):
         return ""
-    return f", horizon={survival['horizon']!r}, target={survival['target']!r}"
+    survival, levels = outcome.get("survival"), outcome.get("distribution")
+    if isinstance(survival, dict):
+        return f", horizon={survival['horizon']!r}, target={survival['target']!r}"
+    if not isinstance(levels, dict):
+        return ""
+    if outcome.get("kind") == "several":
+        return ", target='distribution'"
+    return f", target=dfi.Quantile({levels['levels'][0]:g})"
 
 
 def _learner_text(text: str) -> str:
