@@ -32,7 +32,6 @@ from dfi._parameters import (
     worded,
 )
 from dfi.inference.influence import InfluenceRows
-from dfi.inference.intervals import check_level
 from dfi.methods import resolve_methods
 from dfi.methods.base import summed, with_thresholds, with_totals
 from dfi.methods.disentangled import Disentangled
@@ -156,7 +155,6 @@ def explain(
             "pass the outcome, or name the columns of times to an event with "
             f"{argument('time', ...)} and {argument('event', ...)}",
         )
-    level = check_level(level)
     warn_of_refits(estimator, cv)
     method = Disentangled(**taken_by(Disentangled, given))
     method.check(prefit=isinstance(cv, str) and cv == "prefit")
@@ -221,7 +219,6 @@ def compare(
     True
     """
     given = dict(locals())
-    level = check_level(level)
     everything = isinstance(methods, str) and methods == "all"
     chosen = resolve_methods(methods)
     if isinstance(cv, str):
@@ -323,7 +320,6 @@ def select(
 
     Examples
     --------
-    >>> import dfi
     >>> sample = dfi.datasets.m1(500, rho=0.8, d=4)
     >>> dfi.select(sample.X, sample.y, "loco", estimator="linear").selected
     ('x0',)
@@ -402,7 +398,6 @@ def sensitivity(
     ('epsilon = 0', 'epsilon = 0.5')
     """
     given = dict(locals())
-    level = check_level(level)
     settings = {
         label: Disentangled(**taken_by(Disentangled, {**given, "transport": transport}))
         for label, transport in _settings(transports, epsilons, solved).items()

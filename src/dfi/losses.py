@@ -106,7 +106,6 @@ class Loss:
 
     Examples
     --------
-    >>> import numpy as np
     >>> from dfi.losses import LOG_LOSS
     >>> loss = LOG_LOSS.of(np.array([1.0]), np.array([0.5]))
     >>> bool(np.isclose(loss[0], np.log(2)))
@@ -487,7 +486,6 @@ def custom(function: Callable[[Floats, Floats], Floats], name: str | None = None
 
     Examples
     --------
-    >>> import numpy as np
     >>> from dfi.losses import custom
     >>> def cubic(y, p):
     ...     return np.abs(y - p) ** 3
@@ -544,7 +542,6 @@ def pinball(quantile: float = 0.5) -> Loss:
 
     Examples
     --------
-    >>> import numpy as np
     >>> from dfi.losses import pinball
     >>> pinball(0.75).of(np.array([3.0, 1.0]), np.array([1.0, 3.0]))
     array([1.5, 0.5])

@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from dfi._data import read_table, source
-from dfi._data.levels import Grid, _Rows, constant_columns, extremes, read_levels
+from dfi._data import levels, read_table
+from dfi._data.levels import Grid, constant_columns, different_rows, extremes, read_levels
 
 RNG = np.random.default_rng(0)
 N = 400
@@ -128,16 +128,27 @@ def test_rows_that_do_not_count_make_no_levels():
     np.testing.assert_array_equal(thinned.levels.nearest(rows), kept.levels.nearest(rows))
 
 
-def test_different_rows_of_a_large_table_are_counted_by_hashes(monkeypatch):
+def test_different_rows_are_counted_by_hashes():
     g = np.random.default_rng(0)
     matrix = g.integers(0, 4, (3000, 5)) / 7.0
     matrix[::3, 2] = -0.0
     matrix[1::3, 2] = 0.0
-    exact = _Rows(matrix).n_different
-    monkeypatch.setattr(source, "LARGE_ROWS", 100)
-    assert _Rows(matrix).n_different == exact
+    assert different_rows(matrix) == len(np.unique(matrix + 0.0, axis=0))
+    present = g.random(3000) < 0.1
+    assert different_rows(matrix, present) == len(np.unique(matrix[present] + 0.0, axis=0))
     # columns in another order are other rows
-    assert _Rows(np.array([[0.0, 1.0], [1.0, 0.0]] * 60)).n_different == 2
+    assert different_rows(np.array([[0.0, 1.0], [1.0, 0.0]] * 60)) == 2
+
+
+def test_levels_are_the_same_however_the_rows_are_cut(monkeypatch):
+    table = read_table(FRAME)
+    rows = table.matrix[:50] + 0.3
+    whole = {always: table.levels_with(always) for always in ((), ("real", "fine"))}
+    monkeypatch.setattr(levels, "BLOCK_ROWS", 37)
+    for always, expected in whole.items():
+        cut = read_levels(table.matrix, table.columns, always=always)
+        np.testing.assert_array_equal(cut.nearest(rows), expected.nearest(rows))
+        assert cut.positions == expected.positions
 
 
 def test_extremes_and_constants_of_some_rows_are_those_of_a_copy():

@@ -18,27 +18,31 @@ column for free.
 Which columns have levels does not depend on the order of the rows, on the units or on how often
 rows are repeated (a row of weight 0 is not there): categories, booleans, integers, numbers that
 are all whole whatever their dtype (an array has one dtype for all of its columns), and numbers of
-at most 10 different values, or of at most one value per five different rows.
+at most 10 different values, or of at most one value per five different rows. Both are counted as
+far as they matter, as sums over rows that are the same however the table is cut: a column of more
+than :data:`MOST_VALUES` different numbers (:data:`MOST_WHOLE` where all are whole) has no levels,
+and more than :data:`MOST_ROWS` different rows are enough for any column that has fewer values.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from dfi._data import source as rows_in_blocks
 from dfi._data.source import BLOCK_ROWS, splitmix
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
     from numpy.typing import NDArray
 
     from dfi._data.columns import Column
     from dfi._types import Bools, Floats, Ints
+
+    Hashes = NDArray[np.uint64]
 
 FEW_VALUES = 10
 ROWS_PER_VALUE = 5
@@ -51,6 +55,15 @@ lines, where rounding must not decide."""
 
 BEYOND = 1e50
 """A threshold that no row reaches; finite, because kernels multiply it."""
+
+MOST_VALUES = 4096
+"""Different numbers beyond which a column of a large table has no levels: its law has no more."""
+
+MOST_WHOLE = 65_536
+"""The same for whole numbers, which are levels whether or not rows repeat them."""
+
+MOST_ROWS = ROWS_PER_VALUE * MOST_VALUES
+"""Different rows that are enough for a column of :data:`MOST_VALUES` values."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -160,70 +173,187 @@ def extremes(matrix: Floats, rows: Ints | None = None) -> tuple[Floats, Floats]:
     return low, high
 
 
-def read_levels(
-    matrix: Floats, columns: Sequence[Column], *, always: Collection[str] = ()
+@dataclass(frozen=True, eq=False)
+class Values:
+    found: Floats | None
+    whole: bool
+    count: int
+
+    @classmethod
+    def of(cls, numbers: Floats) -> Values:
+        whole = bool(np.all(np.rint(numbers) == numbers))
+        most = MOST_WHOLE if whole else MOST_VALUES
+        # some of the rows may do to see that values are many
+        if len(numbers) > 2 * most and len(np.unique(numbers[: most + 1])) > most:
+            return cls(None, whole, len(numbers))
+        # adding 0 makes one number of 0.0 and -0.0
+        return cls(np.unique(numbers + 0.0), whole, len(numbers))._bounded()
+
+    def merge(self, other: Values) -> Values:
+        whole, count = self.whole and other.whole, self.count + other.count
+        if self.found is None or other.found is None:
+            return Values(None, whole, count)
+        if len(self.found) == len(other.found) and np.array_equal(self.found, other.found):
+            return Values(self.found, whole, count)
+        return Values(np.union1d(self.found, other.found), whole, count)._bounded()
+
+    def _bounded(self) -> Values:
+        most = MOST_WHOLE if self.whole else MOST_VALUES
+        if self.found is not None and len(self.found) > most:
+            return Values(None, self.whole, self.count)
+        return self
+
+    def levels(self, rows: Callable[[], int], *, always: bool) -> Floats | None:
+        """Return the levels, None where there are none; ``rows`` counts the different rows."""
+        if self.found is None or not len(self.found):
+            return None
+        if always or (self.whole and np.abs(self.found).max() < LARGEST_WHOLE):
+            return self.found
+        count = len(self.found)
+        most = max(FEW_VALUES, self.count // ROWS_PER_VALUE)
+        few = count <= FEW_VALUES or (count <= most and count <= rows() // ROWS_PER_VALUE)
+        return self.found if few else None
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """The different rows of a table, by numbers made of them; None where they are enough."""
+
+    found: Hashes | None
+
+    @classmethod
+    def of(cls, hashes: Hashes) -> Rows:
+        if len(hashes) > 2 * MOST_ROWS and len(np.unique(hashes[: MOST_ROWS + 1])) > MOST_ROWS:
+            return cls(None)
+        return cls(np.unique(hashes))._bounded()
+
+    def merge(self, other: Rows) -> Rows:
+        if self.found is None or other.found is None:
+            return Rows(None)
+        return Rows(np.union1d(self.found, other.found))._bounded()
+
+    def _bounded(self) -> Rows:
+        return Rows(None) if self.found is not None and len(self.found) > MOST_ROWS else self
+
+    @property
+    def count(self) -> int:
+        """How many they are; :data:`MOST_ROWS` where they are more."""
+        return MOST_ROWS if self.found is None else len(self.found)
+
+
+class ColumnValues(NamedTuple):
+    """What a column takes in the rows that count: different numbers, or codes of levels."""
+
+    values: Values | None = None
+    codes: Ints | None = None
+    n_missing: int = 0
+
+    def merge(self, other: ColumnValues) -> ColumnValues:
+        values = self.values
+        if values is not None and other.values is not None:
+            values = values.merge(other.values)
+        codes = self.codes
+        if codes is not None and other.codes is not None:
+            codes = np.union1d(codes, other.codes)
+        return ColumnValues(values, codes, self.n_missing + other.n_missing)
+
+
+def hashed(columns: Iterable[Hashes], n_rows: int) -> Hashes:
+    """Return one number for each row of some columns, different for rows that differ."""
+    total = np.zeros(n_rows, dtype=np.uint64)
+    with np.errstate(over="ignore"):
+        for number, column in enumerate(columns):
+            total += splitmix(column + np.uint64(number + 1) * np.uint64(0x9E3779B97F4A7C15))
+        return splitmix(total)
+
+
+def number_bits(numbers: Floats) -> Hashes:
+    """Return the bits of numbers, those of 0 and of NaN always the same."""
+    return np.where(np.isnan(numbers), np.nan, numbers + 0.0).view(np.uint64)
+
+
+def levels_of(
+    columns: Sequence[Column],
+    found: Sequence[ColumnValues],
+    rows: Callable[[], int],
+    always: Collection[str] = (),
 ) -> Levels:
-    """Find the levels of a table's columns; the values of ``always`` are levels however many."""
-    grids, blocks, gaps = [], [], []
-    rows = _Rows(matrix)
-    for column in columns:
-        if column.kind == "categorical" and column.width > 1:
-            positions = np.array(column.positions, dtype=np.intp)
-            observed = positions[matrix[:, positions].any(axis=0)]
-            blocks.append(Block(positions, observed))
+    """Return the levels of columns that take some values; ``rows`` counts the different rows."""
+    grids: list[Grid] = []
+    blocks: list[Block] = []
+    gaps: list[Gap] = []
+    for column, own in zip(columns, found, strict=True):
+        position = column.positions[0]
+        if own.codes is not None:
+            if column.width > 1:
+                positions = np.array(column.positions, dtype=np.intp)
+                blocks.append(Block(positions, positions[own.codes]))
+            else:
+                grids.append(Grid(position, own.codes.astype(np.float64)))
             continue
-        position, values = column.positions[0], matrix[:, column.positions[0]]
+        values = own.values or Values(None, False, 0)
         if column.fill is not None:
-            indicator = column.positions[1]
-            grids.append(Grid(indicator, np.unique(matrix[:, indicator])))
-            gaps.append(Gap(position, indicator, column.fill))
-            values = values[matrix[:, indicator] == 0.0]
-            if not len(values):
-                continue
-        if column.kind != "real" or column.name in always or rows.takes_levels(values):
-            # adding 0 makes one number of 0.0 and -0.0
-            grids.append(Grid(position, np.unique(values + 0.0)))
+            here = [0.0] * (values.count > 0) + [1.0] * (own.n_missing > 0)
+            grids.append(Grid(column.positions[1], np.array(here)))
+            gaps.append(Gap(position, column.positions[1], column.fill))
+        known = values.levels(rows, always=column.kind != "real" or column.name in always)
+        if known is not None:
+            grids.append(Grid(position, known))
     return Levels(tuple(grids), tuple(blocks), tuple(gaps))
 
 
-class _Rows:
-    """The rows of a table, counted where a column's values are few."""
+def read_levels(
+    matrix: Floats,
+    columns: Sequence[Column],
+    *,
+    always: Collection[str] = (),
+    present: Bools | None = None,
+) -> Levels:
+    """Find the levels of a table's columns; the values of ``always`` are levels however many.
 
-    def __init__(self, matrix: Floats) -> None:
-        self.matrix = matrix
-
-    @cached_property
-    def n_different(self) -> int:
-        if len(self.matrix) > rows_in_blocks.LARGE_ROWS:
-            return len(np.unique(_row_hashes(self.matrix)))
-        rows = np.ascontiguousarray(self.matrix + 0.0)
-        width = rows.dtype.itemsize * rows.shape[1]
-        return len(np.unique(rows.view(np.dtype((np.void, width)))))
-
-    def takes_levels(self, values: Floats) -> bool:
-        """Return whether the numbers of a column are whole, or take few values."""
-        if np.all(np.rint(values) == values) and np.abs(values).max() < LARGEST_WHOLE:
-            return True
-        most = max(FEW_VALUES, len(values) // ROWS_PER_VALUE)
-        # Some of the rows may do to see that values are many.
-        if len(np.unique(values[: most + 1])) > most:
-            return False
-        count = len(np.unique(values))
-        return count <= FEW_VALUES or (
-            count <= most and count <= self.n_different // ROWS_PER_VALUE
-        )
-
-
-def _row_hashes(matrix: Floats) -> NDArray[np.uint64]:
-    """Return a number of 64 bits for each row: equal rows share it, others do so by chance.
-
-    By SplitMix64 of every value and its column. Of a million different rows two share one in 1 of
-    37 million tables, and then one row less is counted.
+    In blocks of the rows that are ``present`` (None: all): no copy of a large table is made.
     """
-    found = np.empty(len(matrix), dtype=np.uint64)
-    keys = np.random.SeedSequence(0).generate_state(matrix.shape[1], np.uint64)
+    found = [ColumnValues() for _ in columns]
+    for number, block in enumerate(_blocks(matrix, present)):
+        here = [_found(block, column) for column in columns]
+        found = [a.merge(b) for a, b in zip(found, here, strict=True)] if number else here
+    for k, column in enumerate(columns):
+        if column.name in always and found[k].values is not None:
+            own = [_seen(block, column)[0] for block in _blocks(matrix, present)]
+            every = np.unique(np.concatenate(own) + 0.0)
+            found[k] = found[k]._replace(values=Values(every, False, sum(map(len, own))))
+    return levels_of(columns, found, cache(lambda: different_rows(matrix, present)), always)
+
+
+def different_rows(matrix: Floats, present: Bools | None = None) -> int:
+    """Return how many rows differ, at most :data:`MOST_ROWS`."""
+    rows = Rows(np.empty(0, dtype=np.uint64))
+    for block in _blocks(matrix, present):
+        if rows.found is not None:
+            bits = (number_bits(block[:, j]) for j in range(block.shape[1]))
+            rows = rows.merge(Rows.of(hashed(bits, len(block))))
+    return rows.count
+
+
+def _blocks(matrix: Floats, present: Bools | None) -> Iterator[Floats]:
     for start in range(0, len(matrix), BLOCK_ROWS):
-        # adding 0 makes one number of 0.0 and -0.0
-        block = np.ascontiguousarray(matrix[start : start + BLOCK_ROWS] + 0.0).view(np.uint64)
-        found[start : start + len(block)] = splitmix(block + keys).sum(axis=1, dtype=np.uint64)
-    return found
+        block = matrix[start : start + BLOCK_ROWS]
+        yield block if present is None else block[present[start : start + BLOCK_ROWS]]
+
+
+def _seen(block: Floats, column: Column) -> tuple[Floats, int]:
+    """Return the observed numbers of a column, and how many are missing."""
+    numbers = block[:, column.positions[0]]
+    if column.fill is None:
+        return numbers, 0
+    seen = block[:, column.positions[1]] == 0.0
+    return numbers[seen], int(np.count_nonzero(~seen))
+
+
+def _found(block: Floats, column: Column) -> ColumnValues:
+    if column.kind == "categorical":
+        if column.width > 1:
+            return ColumnValues(codes=np.flatnonzero(block[:, list(column.positions)].any(axis=0)))
+        return ColumnValues(codes=np.unique(block[:, column.positions[0]]).astype(np.intp))
+    numbers, missing = _seen(block, column)
+    return ColumnValues(Values.of(numbers), n_missing=missing)

@@ -13,9 +13,7 @@ import numpy as np
 from scipy import sparse
 
 from dfi._checks import did_you_mean
-from dfi._data import source
 from dfi._data.columns import Column, Reading, read_array_column, read_column, refuse_rounded
-from dfi._data.distinct import summed_levels
 from dfi._data.everyday import NOTHING, Everyday, names_rows
 from dfi._data.frames import (
     Library,
@@ -151,13 +149,7 @@ class Table:
         """The levels of the columns that have some: see :mod:`dfi._data.levels`."""
         if self.known is not None:
             return self.known.levels
-        if self.n_rows > source.LARGE_ROWS:
-            return summed_levels(self.matrix, self.columns, self.present)
-        return read_levels(self._observed, self.columns)
-
-    @property
-    def _observed(self) -> Floats:
-        return self.matrix if self.present is None else self.matrix[self.present]
+        return read_levels(self.matrix, self.columns, present=self.present)
 
     def without(self, absent: Bools) -> Table:
         """Return the table where some rows, such as those of weight 0, make no levels."""
@@ -174,7 +166,7 @@ class Table:
         taken = [column for column in self.columns if column.name in names]
         if all(column.positions[0] in self.levels.positions for column in taken):
             return self.levels
-        return read_levels(self._observed, self.columns, always=names)
+        return read_levels(self.matrix, self.columns, always=names, present=self.present)
 
     def frame(self, matrix: Floats, *, levels: Levels | None = None) -> Frame:
         """Return numeric rows as a table of the caller's library, under the caller's labels.

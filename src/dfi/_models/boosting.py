@@ -11,8 +11,11 @@ from dfi._data.levels import FEW_VALUES
 from dfi._models.network import Member, column_moments
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
+    from dfi._models.kernels_boosting import Trees
     from dfi._types import Bools, Floats, Ints
 
 MOST_BINS = 256
@@ -81,16 +84,17 @@ class LeastSquaresBoosting(Member):
             Work.for_rows(n, d, int(n_bins.max()), self.max_leaves),
             self.gains_,
         )
-        used = int(trees.roots[-1])
-        self.feature_, self.left_, self.right_ = (
-            nodes[:used].copy() for nodes in (trees.feature, trees.left, trees.right)
+        return self._keep(trees, cuts)
+
+    def _keep(self, trees: Trees, cuts: Sequence[Floats]) -> Self:
+        """Keep the nodes that were grown, their bins as thresholds."""
+        self.roots_, used = trees.roots, int(trees.roots[-1])
+        self.feature_, bins, self.left_, self.right_ = (
+            nodes[:used].copy() for nodes in (trees.feature, trees.bins, trees.left, trees.right)
         )
-        self.value_, self.roots_ = trees.value[:used].copy(), trees.roots
+        self.value_ = trees.value[:used].copy()
         self.threshold_ = np.array(
-            [
-                cuts[f][c] if f >= 0 else 0.0
-                for f, c in zip(self.feature_, trees.bins[:used], strict=True)
-            ]
+            [cuts[f][c] if f >= 0 else 0.0 for f, c in zip(self.feature_, bins, strict=True)]
         )
         return self
 

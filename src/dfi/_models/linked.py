@@ -176,7 +176,7 @@ class LinkedBoosting(LeastSquaresBoosting):
         # of a constant nothing is left to be found: one leaf that adds 0
         count, size = 1 if constant else self.n_trees, 2 * self.max_leaves - 1
         feature, bins, left, right = np.full((4, count * size), -1, dtype=np.intp)
-        value, self.roots_ = np.zeros(count * size), np.arange(count + 1)
+        value, roots = np.zeros(count * size), np.arange(count + 1)
         work = Work.for_rows(n, d, int(n_bins.max()), self.max_leaves)
         most, used = self.learning_rate * MOST_STEP, int(constant)
         for t in range(0 if constant else count):
@@ -203,15 +203,8 @@ class LinkedBoosting(LeastSquaresBoosting):
             for child in (grown.left, grown.right):
                 child[child >= 0] += used
             used += int(grown.roots[-1])
-            self.roots_[t + 1] = used
-        self.feature_, self.left_, self.right_ = (
-            nodes[:used].copy() for nodes in (feature, left, right)
-        )
-        self.value_ = value[:used].copy()
-        self.threshold_ = np.array(
-            [cuts[f][c] if f >= 0 else 0.0 for f, c in zip(self.feature_, bins[:used], strict=True)]
-        )
-        return self
+            roots[t + 1] = used
+        return self._keep(Trees(feature, bins, left, right, value, roots), cuts)
 
     def margin(self, rows: Floats) -> Floats:
         return self.follow(rows)

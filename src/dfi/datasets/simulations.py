@@ -235,7 +235,6 @@ def linear_truth(correlation: Floats, beta: Floats) -> tuple[Floats, Floats]:
 
     Examples
     --------
-    >>> import numpy as np
     >>> from dfi.datasets import linear_truth
     >>> latent, attributed = linear_truth(np.array([[1.0, 0.8], [0.8, 1.0]]), np.array([5.0, 0.0]))
     >>> latent.round(6), attributed.round(6)

@@ -45,8 +45,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
 
     from dfi._models.fits import Fits
-    from dfi._models.submodels import Learner
-    from dfi._types import Floats, Ints
+    from dfi._types import Estimator, Floats, Ints
 
 ORDER_ROWS = 5000
 """Rows, at most, on which the order is chosen: it need not be the best."""
@@ -293,7 +292,7 @@ def _risk(fits: Fits, rows: Ints) -> Callable[[Sequence[tuple[int, ...]]], list[
     return risk
 
 
-def _submodel(fits: Fits, rows: Ints, seed: np.random.SeedSequence) -> Learner:
+def _submodel(fits: Fits, rows: Ints, seed: np.random.SeedSequence) -> Estimator:
     """Return the learner of smaller sets: a stack keeps the weights that it has with all."""
     every, weights = range(len(fits.table.columns)), fits.data.fit_weights
     full = fit_on_columns(fits.learner, fits.table, every, fits.outcome, weights, rows, seed)
@@ -403,7 +402,7 @@ class _Part:
     test: Ints
     full: list[list[Floats]]
     trained: list[Ints]
-    learners: list[Learner]
+    learners: list[Estimator]
     seeds: list[np.random.SeedSequence]
 
 

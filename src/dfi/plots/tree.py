@@ -21,23 +21,8 @@ if TYPE_CHECKING:
 def _tree_data(result: Importance, *, top: int | None = 20) -> Columns:
     """Return the numbers behind :func:`tree`, one row for each join.
 
-    Parameters
-    ----------
-    result : Importance
-        A result of explain.
-    top : int or None, default=20
-        How many features, the largest shares first; None for all.
-
-    Returns
-    -------
-    frame
-        In the caller's dataframe library.
-
     Examples
     --------
-    >>> import dfi
-    >>> sample = dfi.datasets.m1(200, d=3)
-    >>> result = dfi.explain(sample.X, sample.y, "linear", cv=2)
     >>> dfi.plots.tree_data(result)["members"].tolist()
     ['x0, x1', 'x0, x1, x2']
     """
@@ -59,20 +44,8 @@ def tree(result: Importance, *, top: int | None = 20, ax: Axes | None = None) ->
     features that have less and less in common. The number at a join is the share of what is
     explained that its features have together. Joins at 0 are left out.
 
-    Parameters
-    ----------
-    result : Importance
-        A result of explain.
-
-    Returns
-    -------
-    Axes
-
     Examples
     --------
-    >>> import dfi
-    >>> sample = dfi.datasets.m1(200, d=3)
-    >>> result = dfi.explain(sample.X, sample.y, "linear", cv=2)
     >>> ax = dfi.plots.tree(result)
     >>> ax.get_xlabel()
     'signal that they share'

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import os
 import re
 from dataclasses import dataclass
@@ -21,7 +20,7 @@ from dfi.report.summary import summarize, summarize_comparison
 from dfi.results.change import Change
 from dfi.results.columns import CHANGES, UNITS, written
 from dfi.results.importance import Importance
-from dfi.results.numbers import aligned, percent
+from dfi.results.numbers import aligned, for_json, percent
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -132,7 +131,7 @@ class Report:
         >>> json.loads(result.report().json())["features"][0]["name"]
         'x0'
         """
-        return json.dumps(_finite(self.summary()), ensure_ascii=False, indent=indent)
+        return json.dumps(for_json(self.summary()), ensure_ascii=False, indent=indent)
 
     def markdown(self) -> str:
         """Return the answer and the table as Markdown, to paste into an issue or a paper.
@@ -247,11 +246,3 @@ def _table(head: Sequence[str], body: Sequence[Sequence[str]]) -> list[str]:
 def _cell(text: str) -> str:
     """Return a text of which Markdown makes nothing but text, on one line."""
     return re.sub(r"([\\`*_{}\[\]<>|#])", r"\\\1", " ".join(text.split()))
-
-
-def _finite(value: object) -> object:
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    if isinstance(value, dict):
-        return {str(key): _finite(item) for key, item in value.items()}
-    return [_finite(item) for item in value] if isinstance(value, list | tuple) else value

@@ -15,6 +15,7 @@ from dfi._data import as_frame
 from dfi._docstrings import exemplified
 from dfi._parameters import check, refuse_unknown
 from dfi.results.columns import METHODS, SETTINGS, in_order
+from dfi.results.numbers import for_json
 from dfi.results.tables import SHARE_COLUMNS, full_table, score_table
 from dfi.results.text import Reported
 
@@ -345,7 +346,7 @@ class Results(Mapping[str, "Importance"], Reported):
         >>> json.loads(both.json())["n_rows"]
         200
         """
-        return json.dumps(_finite(self.summary()), **{"ensure_ascii": False, **options})
+        return json.dumps(for_json(self.summary()), **{"ensure_ascii": False, **options})
 
     def _described(self, key: str) -> dict[str, Json]:
         result = self.results[key]
@@ -416,12 +417,3 @@ class Results(Mapping[str, "Importance"], Reported):
                 cost = f"{record.seconds:.1f} s" if key == record.results[0] else ""
                 lines.append(f"{key:20s} {cost:>8s}  {self._leading(key)}{mark}")
         return "\n".join(lines)
-
-
-def _finite(value: Json) -> Json:
-    """Return the same with null for numbers that JSON does not know."""
-    if isinstance(value, float) and not np.isfinite(value):
-        return None
-    if isinstance(value, dict):
-        return {key: _finite(item) for key, item in value.items()}
-    return [_finite(item) for item in value] if isinstance(value, list | tuple) else value

@@ -953,7 +953,6 @@ class Importance:
 
         Examples
         --------
-        >>> import dfi
         >>> sample = dfi.datasets.m1(500, rho=0.8, d=4)
         >>> found = dfi.explain(sample.X, sample.y, "linear", cv=2).keep(share=0.8)
         >>> found.kept, len(found.dropped)
@@ -986,7 +985,6 @@ class Importance:
 
         Examples
         --------
-        >>> import dfi
         >>> sample = dfi.datasets.m1(500, rho=0.8, d=3)
         >>> dfi.explain(sample.X, sample.y, "linear", cv=2).tree().cut(share=0.3)
         {'x0 + x1': ['x0', 'x1'], 'x2': ['x2']}

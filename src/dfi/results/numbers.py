@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -171,3 +171,12 @@ def nice_ticks(low: float, high: float, count: int = 4) -> list[float]:
     first = math.ceil(low / step - 1e-9)
     last = math.floor(high / step + 1e-9)
     return [k * step for k in range(first, last + 1)]
+
+
+def for_json(value: Any) -> Any:
+    """Return the same with null for numbers that JSON does not know."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    if isinstance(value, dict):
+        return {str(key): for_json(item) for key, item in value.items()}
+    return [for_json(item) for item in value] if isinstance(value, list | tuple) else value

@@ -152,7 +152,6 @@ class SignalTree:
 
         Examples
         --------
-        >>> import dfi
         >>> sample = dfi.datasets.m1(500, rho=0.8, d=3)
         >>> groups = dfi.explain(sample.X, sample.y, "linear", cv=2).tree().cut(share=0.3)
         >>> groups

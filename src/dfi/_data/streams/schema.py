@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 
 from dfi._data.columns import EXACT_WHOLE, levels_that_occur
-from dfi._data.distinct import MOST_ROWS, ColumnValues, Rows, Values, hashed, levels_of, number_bits
+from dfi._data.levels import MOST_ROWS, ColumnValues, Rows, Values, hashed, levels_of, number_bits
 from dfi._data.outcome import OutcomeStats
 from dfi._data.streams.parts import BATCH_ROWS, open_part
 from dfi._data.table import Known, check_levels, identifier_error, missing_remedy, refuse_text
@@ -335,7 +335,7 @@ class SchemaState:
         return Known(
             self.constant(columns, counted=False),
             self.constant(columns, counted=True),
-            levels_of(columns, found, self.rows),
+            levels_of(columns, found, lambda: self.rows.count),
         )
 
     def constant(self, columns: Sequence[Column], *, counted: bool) -> Bools:
