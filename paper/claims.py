@@ -7,7 +7,7 @@ statement that the page makes of its numbers.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from scipy.special import logsumexp
@@ -238,6 +238,7 @@ class Factor:
     """
 
     square: bool
+    attribution: ClassVar[str] = "slopes"
 
     def fit(self, X: Floats) -> Factor:
         """Nothing is learned."""

@@ -69,7 +69,8 @@ def transports(form: str, n: int, epsilons: Sequence[float], **options: Any) -> 
         # every form sees the same correlations: the solved one has no components
         return [Gaussian(epsilon=epsilon, components=None) for epsilon in epsilons]
     return [
-        EntropicOT(epsilon=epsilon, n_targets=OVERSAMPLING * n, **options) for epsilon in epsilons
+        EntropicOT(epsilon=epsilon, n_targets=OVERSAMPLING * n, attribution="slopes", **options)
+        for epsilon in epsilons
     ]
 
 

@@ -496,8 +496,8 @@ def refusals(small, quick, unlike):
         ),
         (
             lambda: dfi.change("a.parquet", after, y="y"),
-            TypeError,
-            "stays where it is|before is a str",
+            ValueError,
+            "X is 'a.parquet', and there is no such file or folder",
         ),
     ]
 

@@ -27,6 +27,7 @@ TRANSPORTS = {
     "gaussian": dfi.transports.Gaussian(),
     "bridge": dfi.transports.Gaussian(epsilon=0.5, n_draws=1, n_smoothing=8),
     "copula": dfi.transports.Copula(),
+    "brenier": dfi.transports.Brenier(penalty=0.1, margins=False),
     "entropic": dfi.transports.EntropicOT(epsilon=5.0, n_targets=256),
     "knothe-rosenblatt": dfi.transports.KnotheRosenblatt(),
     "semicontinuous": dfi.transports.Semicontinuous(),
@@ -131,8 +132,34 @@ CASES = {
 
 PLACES = (
     "in memory", "20,001 rows", "a file", "a file of 20,001 rows", "a LazyFrame",
-    "a DuckDB relation", "Dask",
+    "a DuckDB relation", "a stream of Arrow", "Dask",
 )  # fmt: skip
+
+
+class Arrow:
+    """What gives a stream of Arrow at every read."""
+
+    def __init__(self, frame):
+        import pyarrow as pa
+
+        self.table = pa.Table.from_pandas(frame, preserve_index=False)
+
+    def __arrow_c_stream__(self, requested_schema=None):
+        return self.table.__arrow_c_stream__(requested_schema)
+
+
+def clusters_of(data):
+    """Return rows that belong together, by name where they are not in memory."""
+    here = isinstance(data, pd.DataFrame)
+    explain(data, "y", clusters=np.arange(len(data)) // 8 if here else "b")
+
+
+def outcomes_of(data):
+    """Explain two outcomes, by name where they are not in memory."""
+    names = ["y", "c"]
+    if isinstance(data, pd.DataFrame):
+        return explain(data.drop(columns=names), data[names])
+    return explain(data, names)
 
 
 @functools.cache
@@ -156,6 +183,7 @@ def places():
         "a file of 20,001 rows": folder / "big.parquet",
         "a LazyFrame": pl.scan_parquet(folder / "small.parquet"),
         "a DuckDB relation": duckdb.read_parquet(str(folder / "small.parquet")),
+        "a stream of Arrow": Arrow(small),
         "Dask": dask.dataframe.from_pandas(small, npartitions=2),
     }
 
@@ -165,6 +193,8 @@ CALLS = {
     "`explain(...).local`": lambda d: explain(d, "y", explain_rows=300).local(0),
     "`explain(...).keep`": lambda d: explain(d, "y", explain_rows=300).keep(0.5),
     "`explain(...).tree`": lambda d: explain(d, "y", explain_rows=300).tree(),
+    "`explain` with `clusters`": clusters_of,
+    "`explain` of several outcomes": outcomes_of,
     "`compare`": lambda d: compare("loco", d, "y"),
     "`select`": lambda d: dfi.select(d, "y", estimator="linear", cv=2),
     "`sensitivity`": lambda d: dfi.sensitivity(d, "y", epsilons=[0], estimator="linear", cv=2),

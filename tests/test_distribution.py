@@ -183,12 +183,16 @@ def test_levels_lie_between_0_and_1():
         dfi.Quantile(1.0)
 
 
-def test_elsewhere_a_distribution_is_refused(tmp_path):
+def test_elsewhere_a_distribution_is_refused():
     with pytest.raises(ValueError, match="target must be 'rmst' or 'probability'"):
         dfi.compare(X, Y, ["dfi"], estimator="linear", target="distribution")
+
+
+def test_files_are_gathered(tmp_path):
     X.assign(y=Y).to_parquet(tmp_path / "rows.parquet")
-    with pytest.raises((TypeError, ValueError), match=r"distribution .* in memory"):
-        dfi.explain(str(tmp_path / "rows.parquet"), "y", target="distribution")
+    found = dfi.explain(str(tmp_path / "rows.parquet"), "y", "linear", target="distribution")
+    assert found.names == tuple(X.columns)
+    assert found.table()["feature"][0] == "place"
 
 
 @pytest.mark.parametrize("loss", [dfi.losses.pinball(0.9), "absolute"])

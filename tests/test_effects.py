@@ -494,13 +494,13 @@ REFUSED = {
     ),
     "file": (
         lambda: dfi.effects("trial.parquet", "pain", "drug"),
-        TypeError,
-        "X is a str, a table that stays where it is, and effects takes tables in memory: read it",
+        ValueError,
+        "X is 'trial.parquet', and there is no such file or folder",
     ),
     "lazy frame": (
-        lambda: dfi.effects(pl.DataFrame(FRAME).lazy(), "pain", "drug"),
+        lambda: dfi.effects(pl.DataFrame(FRAME).lazy(), FRAME["pain"], "drug"),
         TypeError,
-        "X is a LazyFrame, a table that stays where it is, and effects takes tables in memory",
+        "y is a Series, and X is a table that stays where it is: name the column of X that",
     ),
     "one level": (
         lambda: dfi.effects(X, Y, np.ones(200)),

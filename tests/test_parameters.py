@@ -424,7 +424,7 @@ PASSED_ON = {
     ),
     dfi.change: ((dfi.explain,), "before after id ids rows"),
     dfi.DFI: ((Disentangled, prepare), "level keep_rows"),
-    prepare: ((read_data, fits_of), "fit_rows explain_rows samples target horizon"),
+    prepare: ((read_data, fits_of), "fit_rows explain_rows samples row_id target horizon"),
 }
 
 

@@ -17,6 +17,7 @@ copula             of the normal scores           1                             
 knothe-rosenblatt  Cholesky root, in an order     1                              slopes times ``B``
 ================== ============================== ============================== =================
 
+Attribution is the paper's, by squared slopes (``attribution="slopes"`` for curved transports).
 The published semicontinuous form has :math:`c = \sigma/(\tau + \sigma^2)`,
 :math:`\sigma = 2/(2 + \varepsilon)`, :math:`\tau = \varepsilon/(2 + \varepsilon)`.
 """

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import inspect
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias, cast
 
 import numpy as np
 
 from dfi._data.columns import read_vector
 from dfi._data.frames import is_table, ordered_like, split_column
+from dfi._data.streams.gather import gather_frame
 from dfi._data.streams.read import is_stream
+from dfi._models.prepare import ORDER
+from dfi._models.seeds import Seeds
 from dfi._parameters import argument, taken_by, validated, worded
 from dfi._run import FittedSource, explain
 from dfi.inference.influence import InfluenceRows
@@ -204,8 +207,9 @@ def change(
             for name in ("sample_weight", "frequency_weight", "clusters")
             if given[name] is not None
         }
-        one = _Period.read(before, "before", 0, y, id, named)
-        two = _Period.read(after, "after", 1, y, id, named)
+        seeds = Seeds.of(random_state)
+        one = _Period.read(before, "before", 0, y, id, named, seeds)
+        two = _Period.read(after, "after", 1, y, id, named, seeds)
         two = replace(two, X=ordered_like(two.X, one.X))
         if one.ids is not None and two.ids is not None:
             ids = one.ids, two.ids
@@ -213,10 +217,7 @@ def change(
             # only scores whose regression errors enter squared have covariates and concept
             form = "loco"
         given |= {"form": form, "level": 0.95 if level is None else level}
-        first, last = (
-            explain(**taken_by(explain, {**given, **period.vectors, "X": period.X, "y": period.y}))
-            for period in (one, two)
-        )
+        first, last = (period.explained(given) for period in (one, two))
     if level is not None:
         checked = check_level(level)
         first, last = _at_level(first, checked), _at_level(last, checked)
@@ -286,6 +287,13 @@ class _Period:
     y: VectorLike
     ids: VectorLike
     vectors: Mapping[str, VectorLike]
+    told: Mapping[str, object]
+
+    def explained(self, given: Mapping[str, object]) -> Importance:
+        """Return its result, which says where its rows are from."""
+        call = {**given, **self.vectors, "X": self.X, "y": self.y}
+        found = explain(**taken_by(explain, call))
+        return replace(found, spec={**found.spec, **self.told}) if self.told else found
 
     @classmethod
     def read(
@@ -296,14 +304,12 @@ class _Period:
         y: str | None,
         row_id: str | None,
         named: Mapping[str, object],
+        seeds: Seeds,
     ) -> _Period:
         """Take a table apart; ``named`` are columns or pairs of vectors."""
+        told: Mapping[str, object] = {}
         if is_stream(period):
-            raise TypeError(
-                f"{name} is a {type(period).__name__}, a table that stays where it is, and change "
-                "takes tables in memory: read a sample of its rows into a data frame, or explain "
-                "both tables and pass the results"
-            )
+            period, told = _gathered(period, name, row_id, named, seeds)
         outcome: VectorLike = y
         if is_table(period):
             table: Frame = period
@@ -338,7 +344,29 @@ class _Period:
                     f"{role} must be the name of a column of both tables, or two vectors "
                     f"({role}_before, {role}_after), got {type(value).__name__}"
                 )
-        return cls(table, outcome, row_names, vectors)
+        return cls(table, outcome, row_names, vectors, told)
+
+
+def _gathered(
+    period: Native, name: str, row_id: str | None, named: Mapping[str, object], seeds: Seeds
+) -> tuple[Frame, Mapping[str, object]]:
+    """Return a table that is not in memory as a frame, by the same draw for both tables."""
+    clusters = named.get("clusters")
+    pairs = next((role for role, value in named.items() if not isinstance(value, str)), None)
+    if pairs is not None:
+        raise TypeError(
+            f"{pairs} is a pair of vectors, and {name} is a table that stays where it is: name the "
+            "column of both tables that holds it"
+        )
+    if row_id is not None and clusters is not None:
+        raise ValueError(
+            f"id and clusters both say which rows of {name} are drawn together, and it is not in "
+            "memory: leave one out, or read the tables into data frames"
+        )
+    found = gather_frame(
+        period, seeds.child(ORDER).sequence(), row_id=row_id, together=cast("str | None", clusters)
+    )
+    return found.frame, found.told
 
 
 def _refuse_options(given: Mapping[str, object]) -> None:

@@ -53,6 +53,7 @@ KERNEL_FILES = (
     "_lines/trees/law.py",
     "_lines/trees/kernels_*.py",
     "_models/kernels_*.py",
+    "transports/kernels_*.py",
 )
 
 OFF = ("off", "no", "0", "false")

@@ -18,8 +18,9 @@ from dfi._models.censoring import survival_outcome
 from dfi._models.fits import Cache
 from dfi._models.learners import predicts_classes, resolve_learner
 from dfi._models.predictor import predict_once
-from dfi._models.prepare import fits_of, take_times
+from dfi._models.prepare import fits_of, take_frame, take_times
 from dfi._models.pseudo import Overlap, fit_dose, fit_nuisances, require_every_row
+from dfi._models.seeds import Seeds
 from dfi._parameters import InvalidParameterError, argument, taken_by, validated
 from dfi._run import importances
 from dfi.inference.influence import InfluenceRows
@@ -66,6 +67,10 @@ boosting on 500 to 1000 rows .83 to .95.
 
 ROUNDING = 1e-9
 """Of the outcome's range, within which effects are all the same."""
+
+
+NAMED = ("y", "sample_weight", "frequency_weight", "treatment", "pseudo_outcome")
+"""What is named, not given, where rows are not in memory."""
 
 
 @validated
@@ -205,11 +210,10 @@ def effects(
     _check_given(y, treatment, pseudo_outcome)
     if pseudo_outcome is not None:
         _check_unused(arguments)
+    told: Mapping[str, object] = {}
     if is_stream(X):
-        raise TypeError(
-            f"X is a {type(X).__name__}, a table that stays where it is, and effects takes tables "
-            "in memory: read it, or a random sample of its rows, into a data frame first"
-        )
+        arguments, told = take_frame(arguments, Seeds.of(random_state), named=NAMED)
+        X = arguments["X"]
     given = pseudo_outcome is not None
     if given:
         _check_pseudo(X, pseudo_outcome)
@@ -220,7 +224,7 @@ def effects(
     arguments |= {"X": X, "y": pseudo_outcome if given else y}
     times = take_times(arguments)
     beside = {"treatment": treatment, "propensity_model": propensity_model}
-    data = read_data(**taken_by(read_data, arguments), beside=beside)
+    data = replace(read_data(**taken_by(read_data, arguments), beside=beside), told=told)
     observed = data.outcome
     arms = None
     if not given:

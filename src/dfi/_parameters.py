@@ -196,7 +196,9 @@ CORRELATION = Real("a number from -1 to 1", -1.0, 1.0, with_low=True, with_high=
 IMPORTANCE = Named("Importance", "a dfi.Importance", "pass what explain returns")
 LOCAL = Named("LocalAttributions", "a dfi.LocalAttributions", "pass what result.local returns")
 LEARNERS = ("auto", "linear", "ridge", "boosting", "forest", "extra_trees")
-TRANSPORTS = ("gaussian", "copula", "entropic", "knothe-rosenblatt", "semicontinuous", "auto")
+TRANSPORTS = (
+    *("gaussian", "copula", "brenier", "entropic", "knothe-rosenblatt", "semicontinuous", "auto"),
+)
 LOSSES = (
     *("auto", "squared-error", "brier", "log-loss", "poisson", "gamma"),
     *("absolute", "pinball", "zero-one"),
@@ -210,6 +212,7 @@ TARGETS = (
 FORMS = ("auto", "extrapolated", "cross", "calibrated", "loco", "cpi")
 TRANSPORT_ERRORS = ("auto", "derived", "finite-difference", "jackknife", "ignore")
 ALTERNATIVES = Choice(("greater", "less", "two-sided"))
+ATTRIBUTIONS = Choice(("shares", "slopes"))
 
 COMMON: Mapping[str, Parameter] = {
     "X": Parameter(
@@ -500,6 +503,15 @@ COMMON: Mapping[str, Parameter] = {
     ),
     "rho": Parameter((CORRELATION,), "Correlation of X1 and X2."),
     "row": Parameter((Whole(0),), "Which row, by its position in the table; the first by default."),
+    "row_id": Parameter(
+        (Text("the name of a column"),),
+        (
+            "The column of ``X`` that says which row is which, where rows have no order of their "
+            "own (Spark, queries): rows are drawn by its values, and read in their order. Without "
+            "it rows are known by their places as long as they come in the same order at every "
+            "read, else by their content. It is no feature."
+        ),
+    ),
     "rows": Parameter(option="--rows"),
     "same_rows": Parameter((FLAG,)),
     "sample": Parameter((Whole(0),)),
@@ -616,13 +628,19 @@ COMMON: Mapping[str, Parameter] = {
 """What parameters may be that mean the same wherever they occur."""
 
 OWN: Mapping[tuple[str, str], Constraints] = {
+    ("Brenier", "attribution"): (ATTRIBUTIONS,),
+    ("Brenier", "margins"): (FLAG, Choice(("auto",))),
+    ("Brenier", "penalty"): (),
     ("CPI", "n_permutations"): (Whole(2),),
     ("Change.test_any", "of"): (Choice(("change", "covariates", "concept")),),
+    ("Copula", "attribution"): (ATTRIBUTIONS,),
     ("DLOCO", "n_partners"): (Whole(2),),
     ("Importance.keep", "share"): (LEVEL,),
+    ("EntropicOT", "attribution"): (ATTRIBUTIONS,),
     ("Importance.local", "sample"): (COUNT,),
     ("Importance.minus", "other"): (IMPORTANCE,),
     ("Importance.top", "k"): (COUNT,),
+    ("KnotheRosenblatt", "attribution"): (ATTRIBUTIONS,),
     ("KnotheRosenblatt", "latent"): (Choice(("gaussian", "uniform")),),
     ("LocalAttributions.table", "layout"): (Choice(("long", "wide")),),
     ("Loss", "curvature"): (FUNCTION,),

@@ -102,6 +102,7 @@ def explain(
     sample_weight: VectorLike = None,
     frequency_weight: VectorLike = None,
     clusters: VectorLike = None,
+    row_id: str | None = None,
     missing: Missing = "indicator",
     identifiers: Identifiers = "drop",
     loss: LossLike = "auto",
@@ -124,8 +125,9 @@ def explain(
     X : dataframe or array of shape (n, d), or a table that is not in memory
         numpy, pandas, polars, pyarrow or sparse; numbers, booleans and categories, which are one
         unit each. Or the path of a file of Parquet, a pattern (``"data/*.parquet"``), a folder or a
-        list of paths; a polars LazyFrame, a DuckDB relation, a pyarrow Dataset, a dask.dataframe or
-        dask array: the transport is fitted from sums over all rows, wherever they are, and a random
+        list of paths; a polars LazyFrame, a pyarrow Dataset, anything with ``__arrow_c_stream__``
+        (a DuckDB relation, an Ibis table, a Daft frame); a table of Spark; a dask.dataframe or dask
+        array: the transport is fitted from sums over all rows, wherever they are, and a random
         sample of the rows is gathered to fit and explain models on.
     target : {"distribution", "rmst", "probability"} or Quantile, optional
         What of the outcome is explained; by default its mean. ``"distribution"``: all that
@@ -176,6 +178,7 @@ def compare(
     sample_weight: VectorLike = None,
     frequency_weight: VectorLike = None,
     clusters: VectorLike = None,
+    row_id: str | None = None,
     missing: Missing = "indicator",
     identifiers: Identifiers = "drop",
     loss: LossLike = "auto",
@@ -358,6 +361,7 @@ def sensitivity(
     sample_weight: VectorLike = None,
     frequency_weight: VectorLike = None,
     clusters: VectorLike = None,
+    row_id: str | None = None,
     missing: Missing = "indicator",
     identifiers: Identifiers = "drop",
     loss: LossLike = "auto",
@@ -375,7 +379,7 @@ def sensitivity(
     Parameters
     ----------
     transports : sequence, optional
-        Names or transports.
+        Names or transports; without ``epsilons`` "gaussian", "copula" and "brenier" by default.
     epsilons : sequence of float, optional
         Entropy weights: of the Gaussian bridge, or with ``solved=True`` of entropic transport
         solved on the rows (0 is plain whitening in both cases).
@@ -388,7 +392,8 @@ def sensitivity(
     -------
     Results
         By setting. One that the data do not allow (too few rows for an entropic kernel, a missing
-        package) is in ``skipped`` with its reason.
+        package) is in ``skipped`` with its reason. Printed, it says whether the leading features
+        depend on the setting (:attr:`Results.dependence`).
 
     Examples
     --------
@@ -422,8 +427,11 @@ def sensitivity(
 def _settings(
     transports: Sequence[TransportLike] | None, epsilons: Sequence[float] | None, solved: bool
 ) -> dict[str, Transport]:
-    if (transports is None) == (epsilons is None):
+    """Return the transports by label."""
+    if transports is not None and epsilons is not None:
         raise TypeError(f"pass either {argument('transports', ...)} or {argument('epsilons', ...)}")
+    if epsilons is None and transports is None:
+        transports = COMPARED
     name, given = ("epsilons", epsilons) if transports is None else ("transports", transports)
     if isinstance(given, str) or not isinstance(given, Iterable):
         shown = given if name == "epsilons" else repr(given)
@@ -450,6 +458,9 @@ def _settings(
         raise ValueError("there is no setting to compare: the list is empty")
     return found
 
+
+COMPARED = ("gaussian", "copula", "brenier")
+"""Transports that sensitivity compares unless others are asked for: all free of an order."""
 
 KEPT_CELLS, FEWEST_KEPT = 100_000, 200
 """Influence values of single rows that a result of a large table keeps, of each kind: 800 kB; and
@@ -891,6 +902,7 @@ def _specification(fits: Fits, method: Method, key: str) -> dict[str, object]:
         "random_state": fits.settings["random_state"],
         "n_rows": fits.n_rows,
         **({} if fits.data.fit is None else {"fit_rows": fits.data.n_fit}),
+        **fits.data.told,
         "n_features": len(fits.table.columns),
         "units": "groups" if fits.data.joint else "columns",
         "versions": versions(),

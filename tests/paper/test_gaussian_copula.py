@@ -61,7 +61,7 @@ def test_truth_is_what_the_library_estimates():
     sample = gaussian_copula(20_000, correlation=R, margins=MARGINS, regression=BETA)
     result = dfi.explain(
         sample.X, sample.y, estimator=sample.regression, cv="prefit", diagnose=False,
-        transport="copula",
+        transport=dfi.transports.Copula(attribution="slopes"),
     )  # fmt: skip
     latent, attributed = linear_truth(R, BETA)
     truth = sample.truth(space="latent", transport="copula")

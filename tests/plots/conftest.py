@@ -38,8 +38,8 @@ def build(p=12, n=200, seed=0, names=None, library="pandas", **changes):
             "n_latent": p,
             "latent": {
                 "max_correlation": 0.01,
-                "max_distance_correlation": 0.4,
-                "null_distance_correlation": 0.2,
+                "auc": 0.7,
+                "chance_auc": 0.58,
                 "max_marginal_distance": 0.03,
                 "null_marginal_distance": 0.09,
                 "n_rows": n,

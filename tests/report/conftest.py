@@ -92,8 +92,8 @@ def build(p=10, n=150, seed=0, names=None, r2=0.5, groups=None, **changes):
             else [],
             "latent": {
                 "max_correlation": 0.01,
-                "max_distance_correlation": 0.4,
-                "null_distance_correlation": 0.2,
+                "auc": 0.7,
+                "chance_auc": 0.58,
                 "max_marginal_distance": 0.03,
                 "null_marginal_distance": 0.09,
                 "n_rows": n,

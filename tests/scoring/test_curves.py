@@ -59,6 +59,8 @@ def test_mean_squared_slopes_are_weighted():
     """Rows count in the attribution matrix as much as they weigh."""
 
     class Cubic:
+        attribution = "slopes"
+
         def fit(self, X, sample_weight):
             return self
 

@@ -121,7 +121,7 @@ def test_a_worker_that_is_killed(frame, whole, same, tmp_path):
         table = dd.from_pandas(frame, npartitions=6).map_partitions(once, meta=frame.iloc[:0])
         stream = open_stream(table, "y", sample_weight="w")
         (tmp_path / "armed").touch()
-        rows = stream.source.gather(np.arange(0, N, 7))
+        rows = stream.source._at(np.arange(0, N, 7))
         assert sign.exists()
         assert rows.y == pytest.approx(frame["y"].to_numpy()[::7])
         sign.unlink()

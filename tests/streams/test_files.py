@@ -309,7 +309,6 @@ def test_lazy_frames_of_others():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"clusters": [0, 1]}, "clusters keeps rows together"),
         ({"cv": [([0, 1], [2, 3])]}, "cv is a list of row numbers, and the rows of X are not"),
         ({"transport": "copula"}, "transport='copula' needs all rows in memory"),
         ({"transport": "auto"}, "transport='auto' needs all rows in memory"),
@@ -335,11 +334,6 @@ def test_fit_rows_in_memory_has_its_refusals(numbers):
     refused("cv='prefit' fits none", numbers, fit_rows=100, cv="prefit")
     refused("clusters keeps rows together", numbers, fit_rows=100, clusters=np.arange(N) % 9)
     refused("cv is a list of row numbers that says", numbers, fit_rows=100, cv=[([0, 1], [2, 3])])
-
-
-def test_comparisons_need_rows_in_memory(table):
-    with pytest.raises(ValueError, match="X has 3000 rows that are not in memory, and only"):
-        dfi.compare(table.lazy(), "y", ["dfi", "loco"], estimator="linear")
 
 
 def test_outcomes_and_columns_that_cannot_be_used(table):

@@ -13,6 +13,8 @@ from dfi.transports.gaussian import Gaussian
 class FirstIsTheFactor:
     """Z1 = U, Z2 an independent normal: both features are functions of U."""
 
+    attribution = "slopes"
+
     def __init__(self, features, derivatives):
         self.features, self.derivatives = features, derivatives
 
@@ -56,6 +58,10 @@ def test_equal_features_both_carry_the_whole_signal():
     result = explain(np.column_stack([u, u]), beta, transport)
     np.testing.assert_allclose(result.scores, 9.0 * u.var(), rtol=1e-12)
     np.testing.assert_allclose(result.latent.scores, [9.0 * u.var(), 0.0], atol=1e-12)
+    # along the line of Z1 both vary alike, and share what it has
+    transport.attribution = "shares"
+    shared = explain(np.column_stack([u, u]), beta, transport)
+    np.testing.assert_allclose(shared.scores, 4.5 * u.var(), rtol=1e-12)
     # under the linear geometry the two share it; without levels, which rows would be decoded to
     u = norm.ppf((np.arange(200) + 0.5) / 200)
     linear = explain(np.column_stack([u, u]), beta, "gaussian")
@@ -84,6 +90,8 @@ def test_square_and_factor(with_jacobian):
 
 
 class WithoutJacobian:
+    attribution = "slopes"
+
     def __init__(self, inner):
         self.inner = inner
 
@@ -175,6 +183,7 @@ def test_a_bad_round_trip_warns():
 )
 def test_results_of_the_methods_are_checked(method, value, message):
     transport = Whitening()
+    transport.attribution = "slopes"
     setattr(transport, method, value)
     sample = dfi.datasets.m1(100, d=2)
     with pytest.raises(ValueError, match=message):
@@ -190,6 +199,10 @@ def test_unknown_reference_and_missing_weights_are_named():
             super().fit(X)
 
     sample = dfi.datasets.m1(100, d=2)
+    Plain.attribution = "isotropic"
+    with pytest.raises(ValueError, match="attribution"):
+        explain(sample.X, np.array([1.0, 0.0]), Plain())
+    del Plain.attribution
     with pytest.raises(ValueError, match="reference is 'cauchy'"):
         explain(sample.X, np.array([1.0, 0.0]), Odd())
     with pytest.raises(ValueError, match=r"Plain.fit takes no sample_weight"):

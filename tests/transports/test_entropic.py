@@ -34,7 +34,9 @@ def scores(design, X, y, *predictors, form="loco"):
     transport = design.fit_matrix(X, ones(n), np.zeros(X.shape[1], bool))
     halves = [(transport.without(part, 1e-6).kernel, part) for part in design.halves(n)]
     task = task_of(one_fold(n, *predictors), X, y, ones(n), form=form)
-    return entropic_scores(task, transport.kernel, atom_rows=np.arange(n), halves=halves)
+    return entropic_scores(
+        task, transport.kernel, atom_rows=np.arange(n), halves=halves, slopes=transport.by_slopes
+    )
 
 
 @pytest.fixture(scope="module")
@@ -83,22 +85,31 @@ def test_one_matrix_product_per_coordinate_is_the_naive_average(small, epsilon):
     transport = replace(transport, kernel=replace(transport.kernel, epsilon=epsilon))
     value = np.column_stack([X[:, 0], X[:, 1] ** 2])
     points = transport.kernel.targets[:7]
-    found = line_averages([transport.kernel], [value], points)
+    found = line_averages([transport.kernel], [value], points, slopes=True)
+    shared = line_averages([transport.kernel], [value], points).received
     nodes, weights = nodes_and_weights()
     np.testing.assert_allclose(found.eta[0], transport.kernel.backward(points) @ value, rtol=1e-9)
     for j in range(3):
-        curve, slope = [], []
+        curve, slope, features = [], [], []
         for t in nodes:
             moved = points.copy()
             moved[:, j] = t
             curve.append(transport.kernel.backward(moved) @ value)
             slope.append(transport.jacobian(moved)[:, :, j])
+            features.append(transport.decode(moved) / X.std(axis=0))
         mean = np.tensordot(weights, curve, axes=1)
         np.testing.assert_allclose(found.mean[0, j], mean, rtol=1e-7, atol=1e-9)
         square = np.tensordot(weights, np.square(curve), axes=1)
         np.testing.assert_allclose(found.square[0, j], square, rtol=1e-7, atol=1e-9)
         np.testing.assert_allclose(
-            found.jacobian[j], np.tensordot(weights, np.square(slope), axes=1), rtol=1e-6, atol=1e-7
+            found.received[j], np.tensordot(weights, np.square(slope), axes=1), rtol=1e-6, atol=1e-7
+        )
+        mean = np.tensordot(weights, features, axes=1)
+        variance = np.tensordot(weights, np.square(features - mean), axes=1)
+        moves = variance.sum(axis=1) > 1e-8
+        assert moves.any()
+        np.testing.assert_allclose(
+            shared[j][moves], (variance / variance.sum(axis=1, keepdims=True))[moves], atol=1e-6
         )
 
 
@@ -109,7 +120,7 @@ def test_scores_are_averages_over_draws_of_the_latent_row(small):
     task = task_of(one_fold(300, lambda X: X[:, 0]), X, y, ones(300))
     result = entropic_scores(task, transport.kernel, atom_rows=np.arange(300))
     found = line_averages([transport.kernel], [X[:, :1]], transport.kernel.targets)
-    eta, mean, jacobian = found.eta[0, :, 0], found.mean[0, :, :, 0], found.jacobian
+    eta, mean, jacobian = found.eta[0, :, 0], found.mean[0, :, :, 0], found.received
     forward = transport.kernel.forward(X[:5])
     for i in range(5):
         per_point = (y[i] - mean) ** 2 - (y[i] - eta) ** 2
@@ -119,7 +130,7 @@ def test_scores_are_averages_over_draws_of_the_latent_row(small):
 
 
 def test_population_values_on_gaussian_data():
-    """phi_Z = c^2 (L beta)^2 and phi_X = c^4 (L*L)(L beta)^2.
+    """phi_Z = c^2 (L beta)^2 and phi_X = (L*L) phi_Z by shares, c^2 times that by slopes.
 
     Quasi-random rows and no noise show the bias, which is asked to be below 5 % and is below 1 %.
     Independent rows would add a sampling error of 2 to 4 %, and one sample in ten would be 5 % off.
@@ -130,7 +141,10 @@ def test_population_values_on_gaussian_data():
     root = symmetric_root(R)
     shared = (root @ BETA) ** 2
     np.testing.assert_allclose(result.latent.mean(axis=0), c**2 * shared, rtol=0.01)
-    np.testing.assert_allclose(result.attributed.mean(axis=0), c**4 * (root**2) @ shared, rtol=0.01)
+    truth = c**2 * (root**2) @ shared
+    np.testing.assert_allclose(result.attributed.mean(axis=0), truth, rtol=0.01)
+    slopes = scores(EntropicOT(epsilon=1.0, attribution="slopes"), X, linear(X), linear)
+    np.testing.assert_allclose(slopes.attributed.mean(axis=0), c**2 * truth, rtol=0.01)
 
 
 def test_without_whitening_the_decoder_is_the_gaussian_one():

@@ -109,7 +109,7 @@ def test_whole_numbers_are_counts_only_where_they_are_said_to_be(transport):
     )
     np.testing.assert_allclose(sampling, scaled, rtol=1e-9)
     # rows that stand for others were seen once: their quantile slopes have more error
-    assert np.abs(sampling / counted - 1).max() > 0.01
+    assert np.abs(sampling / counted - 1).max() > 0.003
 
 
 @pytest.mark.parametrize("kind", ["normal", "skewed", "curved"])

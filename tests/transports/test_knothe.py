@@ -44,7 +44,7 @@ def test_gaussian_rows_give_the_cholesky_map(order):
     """x = C z in the stated order: latents, Jacobian and both scores in closed form."""
     n = 4000
     X = correlated_gaussian(R, n, np.random.default_rng(0))
-    transport = fit(X, order=order)
+    transport = fit(X, order=order, attribution="slopes")
     order = list(order)
     root = np.zeros((3, 3))
     root[np.ix_(order, order)] = np.linalg.cholesky(R[np.ix_(order, order)])
@@ -64,6 +64,18 @@ def test_gaussian_rows_give_the_cholesky_map(order):
         # sampling error with the map known, and 2 % of the total for the map itself
         error = 3 * values.std(axis=0) / np.sqrt(n) + 0.02 * truth.sum()
         assert (np.abs(values.mean(axis=0) - truth) < error).all()
+
+
+def test_line_shares_of_gaussian_rows_are_those_of_the_cholesky_columns():
+    """phi_X[l] = sum_j C_lj^2 / sum_m C_mj^2 phi_Z[j], so that both add up to the same."""
+    X = correlated_gaussian(R, 3000, np.random.default_rng(0))
+    result = scores(fit(X), X, X @ BETA, lambda X: X @ BETA)
+    root = np.linalg.cholesky(R)
+    latent = (root.T @ BETA) ** 2
+    truth = (root**2 / np.sum(root**2, axis=0)) @ latent
+    error = 3 * result.attributed.std(axis=0) / np.sqrt(3000) + 0.02 * truth.sum()
+    assert (np.abs(result.attributed.mean(axis=0) - truth) < error).all()
+    np.testing.assert_allclose(result.attributed.sum(axis=1), result.latent.sum(axis=1), atol=1e-9)
 
 
 def test_map_is_triangular_in_the_stated_order():
@@ -159,7 +171,7 @@ def test_first_column_keeps_its_latent_score():
     for seed in range(25):
         X = correlated_gaussian(R[:2, :2], 500, np.random.default_rng([seed, 1]))
         y = X @ BETA[:2]
-        found = scores(fit(X), X, y, lambda X: X @ BETA[:2])
+        found = scores(fit(X, attribution="slopes"), X, y, lambda X: X @ BETA[:2])
         ratios.append(found.attributed.mean(axis=0)[0] / found.latent.mean(axis=0)[0])
     assert np.std(ratios) / 5 < 0.006  # Monte-Carlo error
     assert abs(np.mean(ratios) - 1) < 0.015
@@ -202,7 +214,7 @@ def standard_errors(n_samples):
         y = X @ beta + generator.standard_normal(n)
         result = dfi.explain(
             X, y, estimator=lambda X: X @ beta, cv="prefit", random_state=seed,
-            transport=KnotheRosenblatt(), diagnose=False, progress=False,
+            transport=KnotheRosenblatt(attribution="slopes"), diagnose=False, progress=False,
         )  # fmt: skip
         found.append([result.latent.se[0], result.se[0]])
     return np.array(found) / np.sqrt(variance / n)

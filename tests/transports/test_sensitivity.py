@@ -135,7 +135,6 @@ def test_no_epsilon_is_lost_to_the_rounding_of_its_label(sample):
 @pytest.mark.parametrize(
     ("options", "error", "message"),
     [
-        ({}, TypeError, "either transports"),
         ({"transports": ["gaussian"], "epsilons": [0.1]}, TypeError, "either transports"),
         ({"transports": []}, ValueError, "the list is empty"),
         ({"epsilons": [-1.0]}, ValueError, "epsilons must be numbers of at least 0"),
@@ -169,3 +168,54 @@ def test_a_solver_that_does_not_converge_is_skipped(monkeypatch):
         )
     assert found.labels == ("epsilon = 0",)
     assert "did not reach" in found.skipped["epsilon = 1"]
+
+
+def test_by_default_maps_without_an_order_are_compared():
+    sample = dfi.datasets.m4(400, d=2)
+    found = dfi.sensitivity(
+        sample.X, sample.y, "linear", cv=2, diagnose=False, transport_error="ignore"
+    )
+    assert found.labels == ("gaussian", "copula", "brenier")
+    assert repr(found).endswith(found.dependence)
+
+
+def parabola(n):
+    generator = np.random.default_rng(0)
+    x = generator.standard_normal(n)
+    return np.column_stack([x, x**2 + 0.3 * generator.standard_normal(n)])
+
+
+def test_a_sentence_says_whether_leading_features_depend_on_the_transport():
+    X = parabola(600)
+    options = {"cv": "prefit", "diagnose": False, "transport_error": "ignore"}
+    apart = dfi.sensitivity(
+        X, X[:, 1], lambda X: X[:, 1], transports=["gaussian", "brenier"], **options
+    )
+    assert apart.dependence.startswith("The leading features depend on the setting: 'x")
+    assert "under 'gaussian' and" in apart.dependence
+    normal = dfi.datasets.m1(600, d=3)
+    same = dfi.sensitivity(
+        normal.X, normal.y, normal.regression, transports=["gaussian", "copula"], **options
+    )
+    assert same.dependence.startswith("The leading features do not depend on the setting")
+
+
+def test_a_model_without_an_answer_off_the_data_is_told_of_the_transport():
+    """The logarithm of positive columns: whitening asks about negative ones."""
+    X = np.exp(dfi.datasets.m1(300, d=2).X)
+
+    def logarithm(X):
+        with np.errstate(invalid="ignore", divide="ignore"):
+            return np.log(np.asarray(X)[:, 0])
+
+    y = np.log(X[:, 0])
+    with pytest.raises(ValueError, match="transport='gaussian' asks the model about rows that are"):
+        dfi.explain(X, y, logarithm, cv="prefit", diagnose=False)
+    with pytest.warns(dfi.warnings.TransportWarning, match="gaussian is left out"):
+        found = dfi.sensitivity(
+            X, y, logarithm, cv="prefit", transports=["gaussian", "copula"], diagnose=False
+        )
+    assert found.labels == ("copula",)
+    # a model that has no answer at the rows themselves is another matter
+    with pytest.raises(ValueError, match="predicted NaN or infinity for 300 of 300 rows: a model"):
+        dfi.explain(X, y, lambda X: np.full(len(X), np.nan), cv="prefit", diagnose=False)

@@ -132,6 +132,14 @@ def split_column(
     return X.select(kept), columns[places[0]].to_native()
 
 
+def split_columns(X: Frame, names: list[str], role: str) -> tuple[Frame, Frame]:
+    """Return a table without some of its columns, and a table of these."""
+    rest = X
+    for name in names:
+        rest, _ = split_column(rest, name, role)
+    return rest, X[names] if nw.dependencies.is_pandas_dataframe(X) else X.select(names)
+
+
 def row_labels(values: object) -> Native | None:
     """Return the index of a pandas object, None for others."""
     if nw.dependencies.is_pandas_dataframe(values) or nw.dependencies.is_pandas_series(values):

@@ -119,7 +119,7 @@ class MomentsOf:
     pivot: Floats
 
     def __call__(self, block: RowBlock) -> Moments:
-        return self.of(block.matrix, block.mass, np.arange(len(block.mass)) + block.first)
+        return self.of(block.matrix, block.mass, block.places)
 
     def of(self, matrix: Floats, mass: Floats, places: Ints) -> Moments:
         p = len(self.pivot)
@@ -216,7 +216,7 @@ class GroupedMomentsOf:
     groups: RowGroups
 
     def __call__(self, block: RowBlock) -> GroupedMoments:
-        places = np.arange(len(block.mass)) + block.first
+        places = block.places
         group, of = self.groups(places), MomentsOf(self.pivot).of
         own = (np.flatnonzero(group == g) for g in range(self.groups.count))
         return GroupedMoments(

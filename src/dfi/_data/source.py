@@ -44,6 +44,11 @@ class RowBlock:
     mass: Floats
     first: int
 
+    @property
+    def places(self) -> Ints:
+        """The places of the rows in the table, or the keys that stand for them."""
+        return np.arange(self.first, self.first + len(self.mass), dtype=np.intp)
+
 
 class Mergeable(Protocol):
     def merge(self, other: Self) -> Self:

@@ -102,8 +102,7 @@ class _Rows:
     def __call__(self, part: Frame, first: int, name: str) -> tuple[Floats, Floats, Floats]:
         found: list[tuple[Array, Floats, Floats]] = []
         for block in self.encoder.blocks(part, first, name):
-            places = np.arange(block.first, block.first + len(block.mass), dtype=np.intp)
-            used = self.split.trains(places, self.fold, self.half)
+            used = self.split.trains(block.places, self.fold, self.half)
             rows = rows_seen(self.table, block.matrix[used], self.view)
             found.append((np.asarray(rows, dtype=np.float64), block.y[used], block.mass[used]))
         matrices, outcomes, masses = zip(*found, strict=True)

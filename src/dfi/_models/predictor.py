@@ -52,6 +52,10 @@ def missing_remedy() -> str:
     )
 
 
+class UnpredictedError(ValueError):
+    """A model gave no finite prediction for some rows."""
+
+
 @dataclass(frozen=True)
 class Predictor:
     r"""A fitted model, or a function of a table, as a function of rows of the numeric matrix.
@@ -243,7 +247,7 @@ class Predictor:
             )
         if not np.isfinite(result).all():
             bad = int(np.sum(~np.isfinite(result)))
-            raise ValueError(
+            raise UnpredictedError(
                 f"{self.name} predicted NaN or infinity for {bad} of {n_rows} rows: "
                 "a model must give a finite prediction for every row"
             )

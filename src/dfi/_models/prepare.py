@@ -14,10 +14,14 @@ from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
 
+from dfi._data.frames import split_column, split_columns
 from dfi._data.outcome import Outcome, Quantile, SurvivalTarget
 from dfi._data.problem import read_data
-from dfi._data.source import sampled_places
-from dfi._data.streams.read import is_stream, open_stream
+from dfi._data.source import sampled_places, tickets
+from dfi._data.streams.gather import gather_frame
+from dfi._data.streams.keys import sorted_by_key
+from dfi._data.streams.parts import unwatched
+from dfi._data.streams.read import is_stream, open_stream, told_rows
 from dfi._data.survival import are_times, check_horizons, read_times
 from dfi._models.censoring import survival_outcome
 from dfi._models.cluster import is_cluster_learner
@@ -43,7 +47,7 @@ from dfi._parameters import (
 from dfi.losses import resolve_loss
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from dfi._data.everyday import Identifiers
     from dfi._data.outcome import Task
@@ -97,20 +101,21 @@ def prepare(
     fit_rows: int | None = None,
     explain_rows: int | str | None = None,
     samples: bool = False,
+    row_id: str | None = None,
 ) -> Fits:
     """Read the data and split them once; models are fitted when a method asks for them.
 
     What comes back is what every method of :mod:`dfi.methods` computes from:
-    ``LOCO().compute(prepare(X, y))``. Of a large table that is not in memory some rows are
-    gathered, for methods that are about such ``samples``. :func:`dfi.explain` says more of the
-    parameters.
+    ``LOCO().compute(prepare(X, y))``. Of a table of more than 20,000 rows that is not in memory so
+    many are gathered, drawn at random. :func:`dfi.explain` says more of the parameters.
 
     Parameters
     ----------
     target : {"rmst", "probability"}, optional
         What of times to an event is explained, as for :func:`dfi.explain`.
     samples : bool, default=False
-        Whether the methods that will be asked take a sample of the rows of such a table.
+        Whether the methods that will be asked take sums over all rows of such a table, and a sample
+        of ``fit_rows`` of them.
 
     Returns
     -------
@@ -133,19 +138,22 @@ def prepare(
     seeds = Seeds.of(random_state)
     times = take_times(given)
     given["counted"] = chosen is not None and chosen.domain == "positive"
-    if is_stream(given["X"]):
-        if target is not None:
-            raise TypeError(
-                f"{TABLE} is a {type(given['X']).__name__}, a table that stays where it is, and a "
-                "distribution is explained in memory: read it, or a random sample of its rows, "
-                "into a data frame first"
-            )
-        cluster = is_cluster_learner(estimator) and not prefit
-        sizes = SampleSizes(fit_rows, explain_rows, prefit=prefit, samples=samples, cluster=cluster)
-        check_streamed(cv, clusters)
-        data = read_streamed(given, sizes, seeds, partial(progress_bar, progress))
+    cluster = is_cluster_learner(estimator) and not prefit
+    watch: Watch = partial(progress_bar, progress)
+    told: Mapping[str, object] = {}
+    as_frame = not samples or clusters is not None or several_named(y) or target is not None
+    if is_stream(X):
+        check_streamed(cv)
+    if is_stream(X) and not as_frame:
+        sizes = SampleSizes(fit_rows, explain_rows, prefit=prefit, cluster=cluster)
+        data = read_streamed(given, sizes, seeds, watch)
     else:
-        data = read_data(**taken_by(read_data, given), prefit=prefit)
+        if is_stream(X):
+            given, told = take_frame(given, seeds, watch)
+        elif row_id is not None:
+            given["X"] = sorted_by_key(X, row_id, given)
+            told = told_rows(row_id, keyed=True)
+        data = replace(read_data(**taken_by(read_data, given), prefit=prefit), told=told)
         data = with_fit_rows(data, fit_rows, seeds, cv=cv, prefit=prefit)
     rest = {**given, "data": data, "loss": chosen, "seeds": seeds}
     if times is not None:
@@ -311,22 +319,58 @@ class SampleSizes:
     fit_rows: int | None = None
     explain_rows: int | str | None = None
     prefit: bool = False
-    samples: bool = False
     cluster: bool = False
 
 
-def check_streamed(cv: SplitsLike, clusters: VectorLike) -> None:
-    """Raise for options that need all rows in memory."""
-    if clusters is not None:
-        raise ValueError(
-            f"{argument('clusters')} keeps rows together that may be in any part of {TABLE}, and "
-            f"{TABLE} is not in memory: leave it out, or take a table of some of the rows"
-        )
+def check_streamed(cv: SplitsLike) -> None:
+    """Raise for splits that need all rows in memory."""
     if not isinstance(cv, int | np.integer | str) and not hasattr(cv, "split"):
         raise ValueError(
             f"{argument('cv')} is a list of row numbers, and the rows of {TABLE} are not in "
             "memory: pass a number of folds, or a splitter"
         )
+
+
+def several_named(y: object) -> bool:
+    """Return whether outcomes are given as a list of names of columns."""
+    return isinstance(y, list | tuple) and bool(y) and all(isinstance(name, str) for name in y)
+
+
+def take_frame(
+    given: Mapping[str, Any],
+    seeds: Seeds,
+    watch: Watch = unwatched,
+    *,
+    named: Sequence[str] = ("y", "sample_weight", "frequency_weight"),
+) -> tuple[dict[str, Any], Mapping[str, object]]:
+    """Return the same call on a frame of some rows, and what its specification says of them.
+
+    Rows of a table that is not in memory are drawn at random, rows of one cluster together.
+    """
+    row_id, clusters, y = given.get("row_id"), given.get("clusters"), given["y"]
+    for role in (*named, "clusters"):
+        value = given.get(role)
+        if value is None or isinstance(value, str) or (role == "y" and several_named(value)):
+            continue
+        raise TypeError(
+            f"{role} is a {type(value).__name__}, and {TABLE} is a table that stays where it is: "
+            f"name the column of {TABLE} that holds it, {argument(role, ...)}"
+        )
+    found = gather_frame(
+        given["X"],
+        seeds.child(ORDER).sequence(),
+        row_id=row_id,
+        together=clusters,
+        watch=watch,
+    )
+    frame = found.frame
+    if row_id is not None:
+        frame, _ = split_column(frame, row_id, "row_id", "the rows")
+    if clusters is not None:
+        frame, clusters = split_column(frame, clusters, "clusters", "the clusters")
+    if several_named(y):
+        frame, y = split_columns(frame, list(y), "y")
+    return {**given, "X": frame, "y": y, "clusters": clusters, "row_id": None}, found.told
 
 
 def read_streamed(given: Mapping[str, Any], sizes: SampleSizes, seeds: Seeds, watch: Watch) -> Data:
@@ -342,11 +386,6 @@ def read_streamed(given: Mapping[str, Any], sizes: SampleSizes, seeds: Seeds, wa
     if not stream.large:
         data = stream.gathered(groups=groups, units=units)
         return with_fit_rows(data, sizes.fit_rows, seeds)
-    if not sizes.samples:
-        raise ValueError(
-            f"{TABLE} has {n} rows that are not in memory, and only explain works on samples of "
-            "them: take a table of some of the rows"
-        )
     asked = sizes.explain_rows
     if asked is None and fit < n:
         raise ValueError(
@@ -359,12 +398,12 @@ def read_streamed(given: Mapping[str, Any], sizes: SampleSizes, seeds: Seeds, wa
     elif count >= n:
         data = stream.gathered(groups=groups, units=units)
         return with_fit_rows(data, fit, seeds)
-    places = sampled_places(n, count, seeds.child(ORDER).sequence())
-    data = stream.gathered(places, groups=groups, units=units)
+    seed = seeds.child(ORDER).sequence()
+    data = stream.gathered((count, seed), groups=groups, units=units)
     if sizes.prefit or sizes.cluster:
         return data
-    first = sampled_places(n, fit, seeds.child(ORDER).sequence())
-    return replace(data, fit=np.searchsorted(places, first))
+    order = np.argsort(tickets(data.places_of(np.arange(data.table.n_rows)), seed))
+    return replace(data, fit=np.sort(order[:fit]))
 
 
 def with_fit_rows(

@@ -10,7 +10,8 @@ Changing one coordinate of ``z`` multiplies the kernel by a factor per row,
 so numerators and denominators for every replacement value are one matrix product per coordinate.
 The influence values average over the law of ``Z`` given the row rather than over a draw:
 :math:`u_{ij} = E[(y_i - m_j(Z))^2 - (y_i - \eta(Z))^2 \mid X_i]`, and the attributed ones weigh
-that by :math:`w_{jl}(Z_{-j}) = E_t[(\partial S_l/\partial z_j)^2]`.
+that by the shares :math:`\omega_{jl}(Z_{-j})` of the line (:mod:`dfi._scoring.line_shares`), or by
+:math:`E_t[(\partial S_l/\partial z_j)^2]` for ``attribution="slopes"``.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ import numpy as np
 
 from dfi._lines.base import blocks
 from dfi._scoring.forms import affine_parts, calibrated_parts, change_product
+from dfi._scoring.line_shares import line_shares
 from dfi._scoring.scores import FoldScores, Scores, Task, calibrate, put_together
 
 if TYPE_CHECKING:
@@ -114,13 +116,13 @@ class LineAverages:
 
     ``eta`` (h, m, k) is the latent regression of each kernel and model, ``mean`` and ``square``
     (h, d, m, k) its mean and that of its square (the product of the halves) along each line,
-    ``jacobian[j, z, l]`` the mean squared Jacobian along line ``j``.
+    ``received[j, z, l]`` what feature ``l`` receives along line ``j``.
     """
 
     eta: Floats
     mean: Floats
     square: Floats
-    jacobian: Floats
+    received: Floats
 
 
 def nodes_and_weights() -> tuple[Floats, Floats]:
@@ -140,47 +142,64 @@ def latent_regression(kernel: CouplingKernel, values: Floats, points: Floats) ->
 
 
 def line_averages(
-    kernels: Sequence[CouplingKernel], values: Sequence[Floats], points: Floats
+    kernels: Sequence[CouplingKernel],
+    values: Sequence[Floats],
+    points: Floats,
+    *,
+    slopes: bool = False,
 ) -> LineAverages:
-    """Average the latent regressions and the Jacobian along every line through latent points."""
+    """Average the latent regressions along every line through latent points.
+
+    Features receive their shares of the line's variance, or their squared ``slopes``.
+    """
     m, d = points.shape
     h, k = len(kernels), values[0].shape[1]
     nodes, weights = nodes_and_weights()
     eta = np.empty((h, m, k))
     mean, square = np.empty((h, d, m, k)), np.empty((h, d, m, k))
-    jacobian = np.empty((d, m, d))
+    received = np.empty((d, m, d))
     for a, (kernel, value) in enumerate(zip(kernels, values, strict=True)):
         eta[a] = latent_regression(kernel, value, points)
     for j in range(d):
         lines = [
-            _Line(kernel, value, j, nodes) for kernel, value in zip(kernels, values, strict=True)
+            _Line(kernel, value, j, nodes, slopes=slopes)
+            for kernel, value in zip(kernels, values, strict=True)
         ]
         for part in blocks(m, BLOCK_ENTRIES // max(len(kernel.atoms) for kernel in kernels)):
             found = [line.at(points[part]) for line in lines]
             for a, (curve, _) in enumerate(found):
                 mean[a, j, part] = np.tensordot(curve, weights, axes=(1, 0))
                 square[a, j, part] = np.tensordot(curve * found[-1 - a][0], weights, axes=(1, 0))
-            product = found[0][1] * found[-1][1]
-            jacobian[j, part] = np.tensordot(product, weights, axes=(1, 0))
-    return LineAverages(eta, mean, square, jacobian)
+            first, last = found[0][1], found[-1][1]
+            if not slopes:
+                first = first - np.tensordot(first, weights, axes=(1, 0))[:, None]
+            received[j, part] = np.tensordot(first * last, weights, axes=(1, 0))
+            if not slopes:
+                variance = np.maximum(received[j, part], 0.0)
+                received[j, part] = line_shares(variance, np.eye(d)[j])
+    return LineAverages(eta, mean, square, received)
 
 
 class _Line:
     """One coordinate of one kernel: everything that a replacement value changes."""
 
-    def __init__(self, kernel: CouplingKernel, value: Floats, j: int, nodes: Floats) -> None:
-        self.kernel, self.j, self.nodes = kernel, j, nodes
+    def __init__(
+        self, kernel: CouplingKernel, value: Floats, j: int, nodes: Floats, *, slopes: bool
+    ) -> None:
+        self.kernel, self.j, self.nodes, self.slopes = kernel, j, nodes, slopes
         self.others = np.delete(np.arange(kernel.n_latent), j)
         own = kernel.atoms[:, j]
         features = kernel.atoms @ kernel.geometry.decoder
-        self.columns = np.column_stack(
-            [np.ones(len(own)), own, features, features * own[:, None], value]
-        )
+        products = features * own[:, None] if slopes else features[:, :0]
+        self.columns = np.column_stack([np.ones(len(own)), own, features, products, value])
         factor = np.exp(-((own[:, None] - nodes) ** 2) / kernel.epsilon)
         self.moved = (factor[:, :, None] * self.columns[:, None, :]).reshape(len(own), -1)
 
     def at(self, points: Floats) -> tuple[Floats, Floats]:
-        """Return the regressions (m, t, k) and the Jacobian (m, t, d) at all replacement values."""
+        """Return the regressions (m, t, k) and features (m, t, d) at all replacement values.
+
+        In place of the features their slopes where these are asked for.
+        """
         kernel = self.kernel
         base = kernel.log_kernel(points, self.others)
         base -= base.max(axis=1, keepdims=True)
@@ -197,6 +216,8 @@ class _Line:
             sums[where, which] = kernel.backward(replaced) @ self.columns
         d = kernel.n_latent
         own, features = sums[:, :, 1:2], sums[:, :, 2 : 2 + d]
+        if not self.slopes:
+            return sums[:, :, 2 + d :], features
         covariance = sums[:, :, 2 + d : 2 + 2 * d] - own * features
         return sums[:, :, 2 + 2 * d :], (2.0 / kernel.epsilon) * covariance
 
@@ -207,6 +228,7 @@ def entropic_scores(
     *,
     atom_rows: Ints,
     halves: Sequence[tuple[CouplingKernel, Ints]] = (),
+    slopes: bool = False,
 ) -> Scores:
     """Score held-out rows under a kernel with atoms ``atom_rows``, or across two ``halves``."""
     matrix = task.matrix
@@ -214,7 +236,10 @@ def entropic_scores(
     predicted = np.column_stack([predictor(matrix) for predictor in predictors])
     parts = halves or ((kernel, atom_rows),)
     averages = line_averages(
-        [part for part, _ in parts], [predicted[rows] for _, rows in parts], kernel.targets
+        [part for part, _ in parts],
+        [predicted[rows] for _, rows in parts],
+        kernel.targets,
+        slopes=slopes,
     )
     whole = averages.eta[0]
     if halves:
@@ -230,7 +255,7 @@ def entropic_scores(
             matrix[fold.test],
             task.y[fold.test],
             _score_functions(averages, whole, models, task.form),
-            averages.jacobian,
+            averages.received,
         )
         prediction = predicted[np.ix_(fold.test, models)].mean(axis=1)
         scores.append(FoldScores(latent, attributed, prediction))
@@ -240,7 +265,7 @@ def entropic_scores(
             of_rows = np.zeros(len(fold.test))
             pieces = (nothing, product)
             products.append(
-                _held_out(kernel, matrix[fold.test], of_rows, pieces, averages.jacobian)[0]
+                _held_out(kernel, matrix[fold.test], of_rows, pieces, averages.received)[0]
             )
     calibration = calibrate(task, [score.latent for score in scores], products)
     if calibration is not None:
@@ -252,12 +277,12 @@ def entropic_scores(
                 calibration.factors[k],
             )
             rows, y = matrix[fold.test], task.y[fold.test]
-            both = _held_out(kernel, rows, y, pieces, averages.jacobian)
+            both = _held_out(kernel, rows, y, pieces, averages.received)
             scores[k] = FoldScores(*both, scores[k].prediction)
     return put_together(
         task,
         scores,
-        attribution=averages.jacobian.mean(axis=1).T,
+        attribution=averages.received.mean(axis=1).T,
         rule=f"entropic kernel ({len(nodes_and_weights()[0])} Gauss nodes per line)",
         diagnostics={"top_1_percent_share": top_share(averages)},
         calibration=calibration,
@@ -301,12 +326,12 @@ def _held_out(
     rows: Floats,
     y: Floats,
     pieces: tuple[Floats, Floats],
-    jacobian: Floats,
+    received: Floats,
 ) -> tuple[Floats, Floats]:
     """Average the score functions over the law of ``Z`` given each held-out row."""
     p, q = pieces
     d = p.shape[1]
-    weighted = (np.einsum("mj,jml->ml", piece, jacobian) for piece in (p, q))
+    weighted = (np.einsum("mj,jml->ml", piece, received) for piece in (p, q))
     functions = np.hstack([p, q, *weighted])
     mean = np.empty((len(rows), 4 * d))
     for part in blocks(len(rows), BLOCK_ENTRIES // len(kernel.targets)):
@@ -321,7 +346,7 @@ def top_share(averages: LineAverages) -> float:
     variance = np.clip(
         (averages.square - averages.mean * averages.mean[::-1]).mean(axis=(0, 3)), 0.0, None
     )
-    term = np.einsum("jm,jml->ml", variance, np.abs(averages.jacobian))
+    term = np.einsum("jm,jml->ml", variance, np.abs(averages.received))
     ordered = np.sort(term, axis=0)[::-1]
     top = ordered[: max(1, len(ordered) // 100)].sum(axis=0)
     total = ordered.sum(axis=0)

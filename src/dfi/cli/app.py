@@ -337,7 +337,7 @@ def sensitivity(
 
     Writes sensitivity.csv, sensitivity.parquet, ranks.png, report.html and one .dfi file each.
     """
-    names, values = read_grid(transports, epsilons)
+    names, values = read_grid(transports, epsilons, solved=solved)
     run = Run(context, request, "-sensitivity", SENSITIVITY_FILES, perhaps=RESULTS)
     with run.console.warnings():
         arguments = run.read(f"explaining {request.target!r} under several transports")
@@ -458,13 +458,15 @@ def quality_facts(quality: Quality) -> dict[str, object]:
 
 
 def read_grid(
-    transports: str | None, epsilons: str | None
+    transports: str | None, epsilons: str | None, *, solved: bool
 ) -> tuple[list[str] | None, list[float] | None]:
     """Return the transports or the epsilons that :func:`dfi.sensitivity` is asked for."""
     if transports is not None and epsilons is not None:
         raise Refused("give --transports or --epsilons, not both")
     if transports is not None:
         return split_names([transports]), None
+    if epsilons is None and not solved:
+        return None, None
     values = []
     for text in split_names([options.EPSILONS if epsilons is None else epsilons]):
         try:

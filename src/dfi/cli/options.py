@@ -245,10 +245,15 @@ ShownRows = Annotated[
 ]
 Methods = Annotated[str, _method(help="all, or names separated by commas")]
 Transports = Annotated[
-    str | None, _method("--transports", help="names of transports, separated by commas")
+    str | None,
+    _method(
+        "--transports",
+        help="names of transports, separated by commas; gaussian,copula,brenier by default",
+    ),
 ]
 Epsilons = Annotated[
-    str | None, _method(help=f"values of epsilon, separated by commas; {EPSILONS} by default")
+    str | None,
+    _method(help=f"values of epsilon, separated by commas; {EPSILONS} by default with --solved"),
 ]
 Solved = Annotated[
     bool, _method("--solved", help="epsilons of entropic transport solved on the rows")

@@ -38,7 +38,7 @@ from dfi.methods.totals import (
     times_counted,
 )
 from dfi.methods.units import group_overlap, score_membership, unit_components
-from dfi.transports.auto import latent_diagnostics
+from dfi.transports.independence import independence
 from dfi.transports.probes import why_unprobed
 
 if TYPE_CHECKING:
@@ -156,11 +156,11 @@ def check_result(
     carries = np.ones(len(task.columns), dtype=np.bool_)
     if task.by_unit:
         carries = carrying(weights.mean(scored.latent @ transport.membership(task.columns)))
-    left = latent_diagnostics(latent, seed, owner, carries)
-    pair = [task.columns[unit].name for unit in left.most_dependent]
+    left = independence(latent, seed, owner, carries)
+    pairs = [[task.columns[unit].name for unit in pair] for pair in left.pairs]
     tried = ""
     if left.dependent and say:
-        tried = other_transport(design, scored, task, left, totals, carries, seed)
+        tried = other_transport(design, scored, task, named_seed(seed, "auto"))
     straight = transport.shares_variance
     findings = [
         leaks(task) if observed else None,
@@ -172,10 +172,10 @@ def check_result(
             else [noise(floor, totals), smaller_than_noise(floor, below, totals)]
         ),
         None if fidelity is None else fidelity.finding(design),
-        dependence(design, left, pair, tried=tried),
+        dependence(design, left, pairs, tried=tried),
     ]
     measured: dict[str, object] = {
-        "latent": {**left.as_dict(), "most_dependent": pair},
+        "latent": {**left.as_dict(), "pairs": pairs},
         "totals": totals.as_dict(),
         "noise_floor": (
             {"not_measured": reason}

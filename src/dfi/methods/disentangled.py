@@ -14,6 +14,7 @@ from dfi._data.source import sampled_order, sampled_places, tickets
 from dfi._findings import warn_of
 from dfi._lines.choose import Quadrature
 from dfi._models.parallel import telling_bar
+from dfi._models.predictor import UnpredictedError
 from dfi._models.prepare import ORDER
 from dfi._models.quality import averaged
 from dfi._parameters import TABLE, argument, validated_fields, worded
@@ -29,7 +30,12 @@ from dfi.methods.rows import ruling_rows, small_sample, two_folds
 from dfi.methods.stages import BLOCK, RowPlan, sampled_scores
 from dfi.methods.units import score_membership, undetected_scores, unit_components
 from dfi.transports import resolve_transport
-from dfi.transports.base import STRAIGHT_ONLY, TransportChoice, resolve_form
+from dfi.transports.base import (
+    STRAIGHT_ONLY,
+    TransportChoice,
+    UnsuitableTransportError,
+    resolve_form,
+)
 from dfi.transports.walks import Parts, explained_parts
 
 if TYPE_CHECKING:
@@ -190,12 +196,14 @@ class Disentangled(Method):
         """
         self._form(resolve_transport(self.transport), prefit=prefit)
 
-    def _row_plan(self, fits: Fits) -> RowPlan | None:
+    def _row_plan(self, fits: Fits, design: Transport) -> RowPlan | None:
         """Return which rows are explained and when to stop; None for all of them at once."""
         rows, asked, seed = fits.rows, self.explain_rows, fits.child(ORDER)
         n, here = fits.population.n_rows, len(rows)
         if asked == "default":
             asked = "auto" if n > source.LARGE_ROWS else None
+            if design.scored_rows is not None and n > design.scored_rows:
+                asked = design.scored_rows
         every = asked is None or (not isinstance(asked, str) and asked >= n)
         if every and here == n <= source.LARGE_ROWS and self.max_seconds is None:
             return None
@@ -354,7 +362,7 @@ class Disentangled(Method):
                 f"{argument('transport', 'gaussian')}, or leave {argument('units', 'columns')}, "
                 f"which adds up columns{worded(' by result.group()', '')}"
             )
-        return Plan(choice, form, extrapolates, blocks, groups, self._row_plan(fits))
+        return Plan(choice, form, extrapolates, blocks, groups, self._row_plan(fits, design))
 
     def explain(self, fits: Fits) -> Explained:
         """Fit the transport on the explained rows and score them.
@@ -405,7 +413,7 @@ class Disentangled(Method):
             )
             transport, instead = keeping_variance(transport, task, fits.child("kept"), fit)
             if plan is None:
-                scores = transport.score(task)
+                scores = _scored(transport, task)
             else:
                 of_units = score_membership(transport, task)[:, : blocks.count]
                 tell = _leading(task, bar, len(fits.repeats))
@@ -451,6 +459,7 @@ class Disentangled(Method):
         )
         if choice.reasons:
             diagnostics["auto"] = choice.as_dict()
+            findings.append(choice.finding())
         members = unit_members(fits.data, groups if fits.data.joint else None)
         if members:
             diagnostics["units"] = members
@@ -496,6 +505,22 @@ class Disentangled(Method):
             latent = replace(part.latent, parts=parts.latent)
             part = replace(part, parts=parts.attributed, latent=latent)
         return Explained(part, models, transport, scores, membership)
+
+
+def _scored(transport: FittedTransport, task: Task) -> Scores:
+    """Score rows; a model that answers at the rows and not along the lines is told apart."""
+    try:
+        return transport.score(task)
+    except UnpredictedError as error:
+        for fold in task.folds:
+            for predictor in fold.predictors:
+                predictor(task.matrix[fold.test])
+        raise UnsuitableTransportError(
+            f"{argument('transport', transport.design.name)} asks the model about rows that are "
+            f"not in the data, and it has no answer there ({error}). Use "
+            f"{argument('transport', 'copula')}, which keeps every column within the values that "
+            "were seen, or a model that takes any number (the logarithm of a negative one is none)"
+        ) from error
 
 
 def _rows_of(population: RowSource, fits: Fits) -> tuple[Floats, Weights, Bools]:

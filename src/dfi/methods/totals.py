@@ -9,9 +9,9 @@ the analysis of variance of :math:`\eta` in which coordinate ``j`` takes part. S
 is the average order of interaction: 1 for additive regressions, at most ``d``. What it may be the
 model itself tells (:class:`dfi.methods.fidelity.Fidelity`), and a sum that is surely elsewhere is
 wrong. Under a linear map a feature of one column is attributed a weighted mean of latent scores and
-obeys the same bounds; a category whose columns are added up, or a curved map whose slopes weigh
-them, can break them, and a score that does is not a share of the variance. An entropic map blurs
-the rows first, and its scores add up to less.
+obeys the same bounds, and so it does under a curved map, by its shares of lines; a category whose
+columns are added up, or ``attribution="slopes"``, can break them, and a score that does is not a
+share of the variance. An entropic map blurs the rows first, and its scores add up to less.
 """
 
 from __future__ import annotations

@@ -188,7 +188,7 @@ def diagnostics(result: Importance, *, ax: Axes | None = None) -> Axes:
     """Draw the dependence and the marginal misfit that are left in the latent coordinates.
 
     A bar that passes its mark exceeds what independent, normal coordinates show by chance: the
-    correlation in one table of 20, the distance correlation in one of 100, the distance of a
+    correlation in one table of 20, the classifier in one of 100, the distance of a
     margin in one margin of 20. Leftover dependence concerns the meaning of the scores; margins
     that are not normal matter only where the reference law is normal.
 

@@ -30,6 +30,9 @@ if TYPE_CHECKING:
 LEADING = 3
 """Units of each result that a printed collection names."""
 
+LEADING_SHARE = 0.1
+"""Share of the scores from which on a feature leads, and by which its share has to move."""
+
 TABLE_OPTIONS = ("level", "alternative", "adjust", "expansion", "simultaneous")
 """What :meth:`Results.table` hands on."""
 
@@ -327,6 +330,49 @@ class Results(Mapping[str, "Importance"], Reported):
             "skipped": dict(self.skipped),
         }
 
+    @property
+    def dependence(self) -> str:
+        """Whether the leading features depend on the setting, in a sentence.
+
+        They do where a feature with a tenth of the scores under one setting has another share under
+        another: by a tenth of all scores or more, and by more than two standard errors.
+
+        Examples
+        --------
+        >>> import dfi
+        >>> sample = dfi.datasets.m1(200, d=3)
+        >>> dfi.sensitivity(sample.X, sample.y, "linear", epsilons=[0.0, 0.01]).dependence
+        'The leading features do not depend on the setting: no share moves by more than 1 %.'
+        """
+        results = list(self.results.items())
+        totals = [max(np.maximum(result.scores, 0.0).sum(), 1e-300) for _, result in results]
+        shares = np.array(
+            [np.maximum(r.scores, 0.0) / t for (_, r), t in zip(results, totals, strict=True)]
+        )
+        errors = np.array(
+            [np.nan_to_num(r.se) / t for (_, r), t in zip(results, totals, strict=True)]
+        )
+        low, high = shares.argmin(axis=0), shares.argmax(axis=0)
+        at = np.arange(shares.shape[1])
+        moved = shares[high, at] - shares[low, at]
+        leads = shares[high, at] >= LEADING_SHARE
+        sure = moved > 2.0 * np.hypot(errors[high, at], errors[low, at])
+        changed = np.flatnonzero(leads & sure & (moved >= LEADING_SHARE))
+        if len(changed) == 0:
+            most = 100 * float(moved[leads].max(initial=0.0))
+            return (
+                "The leading features do not depend on the setting: no share moves by more than "
+                f"{max(most, 1.0):.0f} %."
+            )
+        first = changed[np.argsort(-moved[changed], kind="stable")][:3]
+        told = "; ".join(
+            f"{self.names[k]!r} has {100 * shares[low[k], k]:.0f} % of the scores under "
+            f"{results[low[k]][0]!r} and {100 * shares[high[k], k]:.0f} % under "
+            f"{results[high[k]][0]!r}"
+            for k in first
+        )
+        return f"The leading features depend on the setting: {told}."
+
     def json(self, **options: Any) -> str:
         """Return :meth:`summary` as JSON, NaN as null.
 
@@ -402,6 +448,7 @@ class Results(Mapping[str, "Importance"], Reported):
                     + self._cut,
                     *(f"{label:{width}s}  {self._leading(label)}" for label in self),
                     *(f"{label:{width}s}  skipped: {why}" for label, why in self.skipped.items()),
+                    *([self.dependence] if len(self) > 1 else []),
                 ]
             )
         lines = [

@@ -287,5 +287,19 @@ def _intervals(result: Importance) -> Finding | None:
     return None
 
 
-RULES = (_model, _unclear, _folds, _clusters, _splits, _intervals)
+def _gathered(result: Importance) -> Finding | None:
+    """Say of which rows a result is where all others stayed where they are."""
+    count, total = (result.spec.get(key) for key in ("gathered_rows", "gathered_of"))
+    if not isinstance(count, int) or not isinstance(total, int):
+        return None
+    return Finding(
+        "gathered rows",
+        "note",
+        f"computed on {count:,} of {total:,} rows, drawn at random and read into memory",
+        {"rows": count, "of": total},
+        "Standard errors are those of so many rows",
+    )
+
+
+RULES = (_model, _unclear, _folds, _clusters, _splits, _intervals, _gathered)
 """What any result is asked."""

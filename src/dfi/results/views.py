@@ -254,8 +254,8 @@ def class_columns(result: Importance, top: int | None = None) -> Columns:
 def latent_measures(result: Importance) -> Columns:
     """Return what is left in the latent coordinates: measure, value and what chance reaches.
 
-    Chance reaches the level of the largest correlation in one table of 20, that of the distance
-    correlation in one of 100, and that of a margin in one margin (of however many) of 20.
+    Chance reaches the level of the largest correlation in one table of 20, that of the classifier
+    in one of 100, and that of a margin in one margin (of however many) of 20.
     """
     latent = result.diagnostics.get("latent")
     if not isinstance(latent, Mapping):
@@ -272,9 +272,9 @@ def latent_measures(result: Importance) -> Columns:
     )
     measures = {
         "largest correlation": (latent.get("max_correlation"), by_chance),
-        "largest distance correlation": (
-            latent.get("max_distance_correlation"),
-            latent.get("null_distance_correlation"),
+        "dependence that a classifier sees (2 AUC - 1)": tuple(
+            None if area is None else max(2.0 * area - 1.0, 0.0)
+            for area in (latent.get("auc"), latent.get("chance_auc"))
         ),
         "largest distance of a margin from N(0, 1)": (
             latent.get("max_marginal_distance"),

@@ -3,6 +3,7 @@
 ======================= =============================================================
 :class:`Gaussian`       Bures-Wasserstein whitening; the Gaussian bridge at epsilon > 0
 :class:`Copula`         whitened normal scores
+:class:`Brenier`        gradient of a convex potential, order-free
 :class:`EntropicOT`     entropic optimal transport, solved
 :class:`KnotheRosenblatt` conditional distribution functions in a stated order
 :class:`Semicontinuous` the form published in the paper's appendix
@@ -19,17 +20,27 @@ import difflib
 
 from dfi.transports.auto import Auto
 from dfi.transports.base import Transport
+from dfi.transports.brenier import Brenier
 from dfi.transports.copula import Copula
 from dfi.transports.curved import Custom, is_transport
 from dfi.transports.entropic import EntropicOT
 from dfi.transports.gaussian import Gaussian, Semicontinuous
 from dfi.transports.knothe import KnotheRosenblatt
 
-__all__ = ["Auto", "Copula", "EntropicOT", "Gaussian", "KnotheRosenblatt", "Semicontinuous"]
+__all__ = [
+    "Auto",
+    "Brenier",
+    "Copula",
+    "EntropicOT",
+    "Gaussian",
+    "KnotheRosenblatt",
+    "Semicontinuous",
+]
 
 TRANSPORTS: dict[str, type[Transport]] = {
     "gaussian": Gaussian,
     "copula": Copula,
+    "brenier": Brenier,
     "entropic": EntropicOT,
     "knothe-rosenblatt": KnotheRosenblatt,
     "semicontinuous": Semicontinuous,

@@ -25,7 +25,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, ClassVar, Literal, Self, TypeVar, cast, get_args
 
 import numpy as np
@@ -40,6 +40,7 @@ from dfi._data.moments import TicketGroups
 from dfi._data.source import MatrixSource
 from dfi._data.table import GIB, Table, read_table
 from dfi._data.weights import read_weights
+from dfi._findings import Finding
 from dfi._models.seeds import Seeds
 from dfi._parameters import TABLE, argument, one_of, worded
 from dfi._scoring.forms import CROSSED, AskedForm, ScoreForm
@@ -47,7 +48,7 @@ from dfi._scoring.scores import TransportError
 from dfi.transports.covariance import Estimated
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from numpy.typing import ArrayLike, NDArray
     from sklearn.utils import Tags
@@ -117,10 +118,16 @@ class TransportChoice:
 
     design: Transport
     reasons: tuple[str, ...] = ()
+    numbers: Mapping[str, float] = field(default_factory=dict)
 
     def as_dict(self) -> Plain:
         """Return the choice for a result's diagnostics."""
-        return {"chosen": self.design.name, "why": list(self.reasons)}
+        return {"chosen": self.design.name, "why": list(self.reasons), **self.numbers}
+
+    def finding(self) -> Finding:
+        """Return the choice as a result says it of itself."""
+        what = f"{argument('transport', 'auto')} took {self.design.name!r}: "
+        return Finding("transport", "note", what + "; ".join(self.reasons), self.numbers)
 
 
 class Transport(TransformerMixin, BaseEstimator):
@@ -152,6 +159,8 @@ class Transport(TransformerMixin, BaseEstimator):
     """Whether scores can be differences of any loss, not of squared errors alone."""
     chooses: ClassVar[bool] = False
     """Whether the data decide which transport is fitted."""
+    scored_rows: ClassVar[int | None] = None
+    """Rows above which scores are those of a random sample of so many, unless it is asked for."""
     spreads: ClassVar[bool] = False
     """Whether values of columns with levels are spread at random over their jumps."""
 
@@ -160,6 +169,7 @@ class Transport(TransformerMixin, BaseEstimator):
     shrinkage: float | Literal["ledoit-wolf"] | None = None
     n_draws: int = 1
     n_smoothing: int = 1
+    attribution: str = "shares"
     random_state: int | None = 0
 
     fitted_: FittedTransport
@@ -426,6 +436,10 @@ class FittedTransport(ABC):
             """The law of a replacement latent coordinate."""
 
         @property
+        def deviation(self) -> Floats:
+            """The standard deviation of every column, of a transport with curves."""
+
+        @property
         def labels(self) -> Ints | None:
             """The dependence component of each coordinate; None where there are none."""
 
@@ -452,6 +466,11 @@ class FittedTransport(ABC):
     """Whether a refit, ``like`` this one, keeps coordinates of columns that do not vary there."""
     returns_rows: ClassVar[bool] = True
     """Whether the decoder gives the row that belongs to a latent row, not an average of rows."""
+
+    @property
+    def by_slopes(self) -> bool:
+        """Whether features receive squared slopes, as in the paper, not shares of a line."""
+        return self.design.attribution == "slopes"
 
     @property
     def n_latent(self) -> int:
@@ -505,7 +524,7 @@ class FittedTransport(ABC):
     @property
     def shares_variance(self) -> bool:
         """Whether attributed scores are averages of latent ones, so shares of the variance."""
-        return False
+        return not self.by_slopes
 
     @property
     def n_dependent(self) -> int:

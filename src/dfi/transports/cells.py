@@ -168,5 +168,5 @@ class CellsWithoutOf:
 
     def __call__(self, block: RowBlock) -> LawCells:
         """Return the cells of a block's rows."""
-        kept = self.groups(np.arange(len(block.mass)) + block.first) != self.left_out
+        kept = self.groups(block.places) != self.left_out
         return LawCellsOf(self.encoder, self.edges).of(block.matrix[kept], block.mass[kept])

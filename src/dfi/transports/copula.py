@@ -7,21 +7,33 @@ with :math:`\tilde s` the standardised scores, :math:`R` their correlation matri
 :math:`\mu \circ Q`; a tree split :math:`x_f \le c` is the split :math:`s_f \le Q_f^{-1}(c)` there,
 so line means of tree ensembles stay exact. The decoder's Jacobian is
 :math:`\partial S_l / \partial z_j = g_l(\tilde s_l) L_{lj}` in units of the features' standard
-deviations, :math:`g_l` the slope of :math:`Q_l`. Attribution takes the mean of :math:`g_l^2` by
-:meth:`Margin.squared_slopes`, from which the error of the slopes themselves is taken off.
+deviations, :math:`g_l` the slope of :math:`Q_l`.
 
 The normal-scores correlation has the same influence function as the correlation of the (unknown)
 normal variables, :math:`IF_R = ss' - \frac12(\mathrm{diag}(s^2)R + R\,\mathrm{diag}(s^2))`, so the
-terms of :mod:`dfi.transports.linear_error` apply on the scores. With the slope weights
-:math:`w_{jl}(z_{-j}) = E_t[g_l^2]`,
+terms of :mod:`dfi.transports.linear_error` apply on the scores. Attribution is by line shares
+(:mod:`dfi._scoring.line_shares`), whose variances are :math:`v_{jl} = L_{lj}^2 g_{jl}^2` with an
+effective slope :math:`g_{jl}(z_{-j})`. With :math:`\kappa_{jl} = g_{jl}^2 / \sum_m v_{jm}`, so that
+:math:`\omega_{jl} = L_{lj}^2 \kappa_{jl}`, and :math:`\rho_{lj} = L_{lj} E[\kappa_{jl} u_j]`,
+
+.. math:: IF_{X_l} = \sum_j \{\omega_{jl}\,u_j + \bar\omega_{jl}\,T_j\}
+          + 2 \sum_j \Big\{D_{lj}\,\rho_{lj}
+                          - \bar\omega_{jl} \sum_m D_{mj}\,\rho_{mj}\Big\}
+          + \phi_{X_l} Q_l - \sum_m Q_m \sum_j E[\omega_{jl}\,\omega_{jm}\,u_j],
+
+:math:`T_j` the latent transport term, :math:`D` the influence on :math:`L` and :math:`Q_l` the
+relative error of the squared slopes (:func:`slope_terms`). Row by row it adds up to the latent
+influence. The second-order bias is :math:`b_{X_l} = \sum_j \bar\omega_{jl}\,(b_{Z_j} -
+\sum_m c_{mj}) + \sum_j c_{lj}` with :math:`c_{lj} = \frac1n \overline{D_{lj}^2}\,
+E[\kappa_{jl} u_j]`.
+
+``attribution="slopes"`` takes the slope weights :math:`w_{jl}(z_{-j}) = E_t[g_l^2]` by
+:meth:`Margin.squared_slopes`, from which the error of the slopes themselves is taken off:
 
 .. math:: IF_{X_l} = \sum_j L_{lj}^2 \{w_{jl}\,u_j + \bar w_{jl}\,T_j\}
           + 2 \sum_j L_{lj} D_{lj}\,E[w_{jl}\,u_j] + \phi_{X_l} Q_l,
 
-:math:`T_j` the latent transport term, :math:`\bar w` the mean weight and :math:`Q_l` the relative
-error of the squared slopes (:func:`slope_terms`).
-
-The second-order bias is that of :mod:`dfi.transports.linear_error` with the slopes in their places,
+with :math:`\bar w` the mean weight and the second-order bias
 :math:`b_{X_l} = \sum_j L_{lj}^2 \bar w_{jl}\, b_{Z_j} + \frac1n \sum_j \overline{D_{lj}^2}\,
 E[w_{jl} u_j]`.
 
@@ -45,6 +57,8 @@ from dfi._lines.closed_form import SumLines
 from dfi._lines.quadrature import QuadratureLines, spread_nodes
 from dfi._lines.trees.model import TreeLines
 from dfi._parameters import validated_fields
+from dfi._scoring import line_shares
+from dfi._scoring.line_shares import FINEST, NEGLIGIBLE, OUTER, Attribution, Path
 from dfi.transports.components import check_components
 from dfi.transports.gaussian import Gaussian, LinearTransport, Whitening
 from dfi.transports.linear_error import latent_terms
@@ -66,12 +80,6 @@ if TYPE_CHECKING:
     from dfi.transports.components import Components
     from dfi.transports.covariance import CovarianceKind, Estimated
     from dfi.transports.linear_error import MapInfluence, SquaredInfluence
-
-OUTER = 100.0
-"""Scores that stand for infinity: the last edges of levels and of open ends are beyond it."""
-
-FINEST = 0.005
-"""Least distance of tabulated means; a mean over less than this is weighed by its own square."""
 
 MOST_TABLES = 1024
 """Tabulated means that are kept, some 40 MB: those of all pairs of 32 columns."""
@@ -123,6 +131,9 @@ class CopulaTransport(StraightTransport):
     center: Floats
     deviation: Floats
     tables: Tables = field(default_factory=Tables, repr=False, compare=False)
+    variances: line_shares.Tables = field(
+        default_factory=line_shares.Tables, repr=False, compare=False
+    )
 
     bends_models: ClassVar[bool] = True
 
@@ -155,6 +166,12 @@ class CopulaTransport(StraightTransport):
         return through_margins(model, self, options)
 
     def margin_slopes(self, latent: Floats, coordinates: Ints, weights: Weights) -> Floats:
+        """Return the mean squared slope of some margins, in standard deviations.
+
+        A probe that shares nothing keeps its score whole where shares are attributed.
+        """
+        if not self.by_slopes:
+            return np.ones(len(coordinates))
         standardized = latent @ self.geometry.decoder[:, coordinates]
         squares = [self.cells(m)(standardized[:, at]) for at, m in enumerate(coordinates)]
         return weights.mean(np.stack(squares, axis=1))
@@ -232,6 +249,24 @@ class CopulaTransport(StraightTransport):
             weights[:, m] = self.cells(m).mean(start, tilt, nodes, self.tables)
         return weights
 
+    def path(self, m: int) -> Path:
+        """Return active feature ``m`` by its score, both sides in standard deviations."""
+        column, margin = self.active[m], self._margin(m)
+        center, scale = self.geometry.center[column], self.geometry.scale[column]
+        return Path((margin.scores - center) / scale, margin.values / self.deviation[column])
+
+    def effective_slopes(self, latent: Floats, j: int) -> Floats:
+        r"""Return :math:`v_{jl} / L_{lj}^2`, the squared slope that line ``j`` shows of ``l``."""
+        decoder = self.geometry.decoder
+        found, nodes = np.zeros_like(latent), None
+        if self.reference.values is not None:
+            nodes = spread_nodes(self.reference, j, EMPIRICAL_NODES)
+            nodes = nodes / nodes.std()
+        for m in np.flatnonzero(decoder[:, j]).tolist():
+            start = latent @ decoder[:, m] - latent[:, j] * decoder[m, j]
+            found[:, m] = self.path(m).squared_slope(start, decoder[m, j], nodes, self.variances)
+        return found
+
     def attributed(
         self,
         scores: LineScores,
@@ -240,6 +275,52 @@ class CopulaTransport(StraightTransport):
         *,
         influence: MapInfluence | None = None,
         squares: SquaredInfluence | None = None,
+    ) -> Attributed:
+        """Attribute latent influence values, row by row."""
+        if self.by_slopes:
+            return self._by_slopes(scores, matrix, weights, influence, squares)
+        latent, decoder = self.encode(matrix), self.geometry.decoder
+        values = scores.influence
+        terms = np.zeros_like(values)
+        if influence is not None:
+            terms = latent_terms(influence, scores)
+        attributed = np.zeros_like(values)
+        shares, relative, curved = (np.zeros_like(decoder) for _ in range(3))
+        shared = np.zeros_like(decoder)
+        for j in range(self.n_latent):
+            slope = self.effective_slopes(latent, j)
+            total = slope @ decoder[:, j] ** 2
+            moves = total > NEGLIGIBLE
+            slope /= np.where(moves, total, 1.0)[:, None]
+            slope[~moves] = 1.0 / np.sum(decoder[:, j] ** 2)
+            share = slope * decoder[:, j] ** 2
+            product = slope * values[:, [j]]
+            shares[:, j] = weights.mean(share)
+            attributed += share * values[:, [j]] + shares[:, j] * terms[:, [j]]
+            curved[:, j] = weights.mean(product)
+            relative[:, j] = decoder[:, j] * curved[:, j]
+            shared += (share * weights.values[:, None]).T @ (share * values[:, [j]])
+        if influence is not None:
+            identity = np.eye(self.n_latent)
+            tilted = influence.on_decoder(relative, identity)
+            attributed += 2.0 * (influence.on_decoder(identity, relative.T) - tilted @ shares.T)
+            slopes = slope_terms(matrix, weights, self)
+            attributed += slopes * np.sum(decoder * relative, axis=1)
+            attributed -= slopes @ shared.T / weights.values.sum()
+        bias = None
+        if squares is not None:
+            # squares of the decoder's error add to a share as far as they add to no other
+            gained = squares.decoder * curved
+            bias = shares @ (squares.latent - gained.sum(axis=0)) + gained.sum(axis=1)
+        return Attributed(values + terms, attributed, shares, bias)
+
+    def _by_slopes(
+        self,
+        scores: LineScores,
+        matrix: Floats,
+        weights: Weights,
+        influence: MapInfluence | None,
+        squares: SquaredInfluence | None,
     ) -> Attributed:
         latent, decoder = self.encode(matrix), self.geometry.decoder
         terms = np.zeros_like(scores.influence)
@@ -345,6 +426,10 @@ class Copula(Whitening):
         coordinate where some column has levels (whose scores are not normal).
     components : "auto", None or list of lists of column names, default="auto"
         Columns whose normal scores depend on each other, as for :class:`Gaussian`.
+    attribution : {"shares", "slopes"}, default="shares"
+        What features receive of a latent score: their shares of what varies along its line
+        (:mod:`dfi._scoring.line_shares`), or the squared slopes of the curves, as in the paper,
+        which do not add up.
     random_state : int or None, default=0
         For ``transform`` alone: what collinear columns leave random.
 
@@ -361,6 +446,7 @@ class Copula(Whitening):
     shrinkage: float | Literal["ledoit-wolf"] = 0.0
     reference: ReferenceKind | Literal["auto"] = "auto"
     components: Components = "auto"
+    attribution: Attribution = "shares"
     random_state: int | None = 0
 
     name: ClassVar[str] = "copula"
@@ -413,6 +499,7 @@ class Copula(Whitening):
             "covariance": self.covariance,
             "shrinkage": self.shrinkage,
             "components": check_components(self.components),
+            "attribution": self.attribution,
         }
 
 

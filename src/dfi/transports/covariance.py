@@ -244,7 +244,7 @@ class FourthPowersOf:
         mass = block.mass
         if self.without is not None:
             groups, left_out = self.without
-            mass = np.where(groups(np.arange(len(mass)) + block.first) == left_out, 0.0, mass)
+            mass = np.where(groups(block.places) == left_out, 0.0, mass)
         squares = self.encoder.encode(block.matrix) ** 2
         powers = [mass @ np.sum(squares[:, place], axis=1) ** 2 for place in self.some]
         return FourthPowers(float(mass.sum()), np.array(powers))

@@ -3,11 +3,14 @@ r"""Transports that are scored along the curves of their decoders; user-defined 
 Replacing a latent coordinate moves a row on a curve, for any decoder:
 
 .. math:: m_{ij} = E_t[\mu(S(z_i^{(j)}(t)))], \qquad
-          w_{jl}(z_i) = E_t\big[(\partial S_l/\partial z_j)^2(z_i^{(j)}(t))\big],
+          v_{jl}(z_i) = Var_t\big[S_l(z_i^{(j)}(t))\big],
 
 both by the same nodes of the reference law; the attributed influence value is
-:math:`u^X_{il} = \sum_j w_{jl}(z_i)\,u^Z_{ij}`, since :math:`u^Z_{ij}` has the conditional mean
-:math:`Var(\eta(Z) \mid Z_{-j})` given :math:`Z_{-j}`.
+:math:`u^X_{il} = \sum_j \omega_{jl}(z_i)\,u^Z_{ij}` with the shares :math:`\omega` of the line
+(:mod:`dfi._scoring.line_shares`), since :math:`u^Z_{ij}` has the conditional mean
+:math:`Var(\eta(Z) \mid Z_{-j})` given :math:`Z_{-j}`. With ``attribution="slopes"`` it is
+:math:`E_t[(\partial S_l/\partial z_j)^2]` in place of :math:`\omega_{jl}`, as in the paper: on a
+decoder that bends sharply such weights have no bound.
 
 A user-defined transport is any object with ``fit``, ``encode`` and ``decode`` (and ``jacobian``).
 It works on the columns that vary, as an array of floats:
@@ -19,7 +22,8 @@ It works on the columns that vary, as an array of floats:
 - ``jacobian(Z)``, optional, returns ``d decode_l / d z_j`` as an array (n, l, j); central
   differences stand in for it;
 - ``reference``, optional: ``"empirical"`` (default, the law of the encoded rows), ``"gaussian"`` or
-  ``"uniform"``.
+  ``"uniform"``;
+- ``attribution``, optional: ``"shares"`` (default) or ``"slopes"``.
 """
 
 from __future__ import annotations
@@ -28,7 +32,7 @@ import copy
 import inspect
 from abc import abstractmethod
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, ClassVar, Protocol, TypeAlias, TypeGuard
+from typing import TYPE_CHECKING, ClassVar, Protocol, TypeAlias, TypeGuard, get_args
 
 import numpy as np
 from joblib import delayed
@@ -39,8 +43,10 @@ from dfi._lines.choose import is_smooth
 from dfi._lines.quadrature import DEFAULT_NODES, equal_nodes, gauss_nodes
 from dfi._models.parallel import in_parallel
 from dfi._models.predictor import Predictor
+from dfi._parameters import one_of
 from dfi._scoring.error import CheckedRows, LineError, same, settle_nodes
 from dfi._scoring.forms import calibrated, change_product, influence
+from dfi._scoring.line_shares import Attribution, line_shares, node_variance
 from dfi._scoring.scores import (
     FoldScores,
     Scores,
@@ -87,6 +93,11 @@ WeightedNodes: TypeAlias = tuple["Floats", "Floats"]
 class CurvedTransport(FittedTransport):
     """A fitted transport that is scored along the curves of its decoder."""
 
+    refit_rows: ClassVar[int] = JACKKNIFE_ROWS
+    """Rows on which the scores of refits are compared."""
+    refit_nodes: ClassVar[int | None] = None
+    """Most nodes of a curve there; None for as many as were found to be enough."""
+
     @property
     def draws_latents(self) -> bool:
         """Whether latent rows are draws, of which a row that counts ``w`` times has ``w``."""
@@ -98,7 +109,7 @@ class CurvedTransport(FittedTransport):
 
     def plain_scores(self, task: Task) -> Scores:
         copies = RowCopies.of(self, task.weights, task.explained)
-        scores = self._along_curves(task, copies)
+        scores = curves_of(self, task, copies)
         error = _round_trip(self, task)
         if error > ROUND_TRIP:
             warn(
@@ -109,28 +120,49 @@ class CurvedTransport(FittedTransport):
         return replace(scores, diagnostics={**scores.diagnostics, "round_trip_error": error})
 
     def jackknife(self, scores: Scores, task: Task) -> Scores:
-        options = replace(task.options, nodes=scores.n_nodes)
-        folds = thin(task.folds, JACKKNIFE_ROWS, task.weights)
+        """Compare refits on some of the rows, with the nodes that were found to be enough."""
+        nodes = scores.n_nodes
+        if self.refit_nodes is not None and task.options.nodes is None:
+            nodes = min(self.refit_nodes, nodes or self.refit_nodes)
+        options = replace(task.options, nodes=nodes)
+        folds = thin(task.folds, self.refit_rows, task.weights)
         factors = kept_factors(scores, task)
         thinned = replace(task, folds=folds, options=options, advance=None, factors=factors)
         copies = RowCopies.of(self, task.weights, task.explained)
+        changes: list[Floats] = []
 
-        def rescore(refit: CurvedTransport | None, rows: Ints | None) -> Floats:
+        def rescore(refit: FittedTransport | None, rows: Ints | None) -> Floats:
             del rows
             fitted = self if refit is None else refit
-            found = fitted._along_curves(thinned, copies, check=False)
+            found = curves_of(fitted, thinned, copies, check=False)
+            changes.append(np.hstack([found.latent, found.attributed]))
             return both_means(found, task)
 
-        return jackknifed(scores, task, task.child(1), self.design, self, rescore)
+        def noise() -> Floats:
+            # each refit's change is a mean over some rows, and has the error of one
+            base, *refits = changes
+            compared = np.unique(np.concatenate([fold.test for fold in folds]))
+            weights = task.weights.take(compared)
+            squares = [weights.standard_error(refit - base) ** 2 for refit in refits]
+            left_out = 1.0 - len(compared) / len(scores.rows)
+            return np.asarray(left_out * (len(refits) - 1) ** 2 * np.mean(squares, axis=0))
 
-    def _along_curves(self, task: Task, copies: RowCopies | None, *, check: bool = True) -> Scores:
-        # the same draws for every refit: only the transport differs
-        generator, matrix = np.random.default_rng(task.child(0)), task.matrix
-        if copies is not None:
-            return copies.scores(task, self, generator=generator, check=check)
-        latent = np.zeros((len(matrix), self.n_latent))
-        latent[task.explained] = self.encode(matrix[task.explained], generator)
-        return curve_scores(task, self, latent=latent, check=check)
+        few = sum(len(fold.test) for fold in folds) < sum(len(fold.test) for fold in task.folds)
+        told = noise if few else None
+        return jackknifed(scores, task, task.child(1), self.design, self, rescore, told)
+
+
+def curves_of(
+    transport: FittedTransport, task: Task, copies: RowCopies | None, *, check: bool = True
+) -> Scores:
+    """Score the rows of a task along curves."""
+    # the same draws for every refit: only the transport differs
+    generator, matrix = np.random.default_rng(task.child(0)), task.matrix
+    if copies is not None:
+        return copies.scores(task, transport, generator=generator, check=check)
+    latent = np.zeros((len(matrix), transport.n_latent))
+    latent[task.explained] = transport.encode(matrix[task.explained], generator)
+    return curve_scores(task, transport, latent=latent, check=check)
 
 
 def _round_trip(transport: FittedTransport, task: Task) -> float:
@@ -197,7 +229,7 @@ class RowCopies:
     def scores(
         self,
         task: Task,
-        transport: CurvedTransport,
+        transport: FittedTransport,
         *,
         generator: np.random.Generator,
         check: bool = True,
@@ -263,7 +295,7 @@ def curve_scores(
         nodes, error = curves.settled()
     results = curves.scores(task.folds, nodes)
     mass = np.concatenate([task.weights.values[fold.test] for fold in task.folds])
-    squared = np.concatenate([result.squared for result in results], axis=0)
+    received = np.concatenate([result.received for result in results], axis=0)
     found = [result.scores for result in results]
     calibration = calibrate(
         task, [scores.latent for scores in found], [result.product for result in results]
@@ -277,7 +309,7 @@ def curve_scores(
     return put_together(
         task,
         found,
-        attribution=np.average(squared, axis=0, weights=mass),
+        attribution=np.average(received, axis=0, weights=mass),
         rule=curves.describe(nodes),
         diagnostics=(
             {} if error is None or n_nodes is None else {"quadrature": error.as_dict(n_nodes)}
@@ -287,21 +319,43 @@ def curve_scores(
     )
 
 
+def received_along(
+    transport: FittedTransport,
+    rows: Floats,
+    decoded: Floats,
+    j: int,
+    nodes: Floats,
+    weights: Floats,
+) -> Floats:
+    """Return what each feature receives of coordinate ``j`` along each curve, (n, d).
+
+    ``rows`` (n * nodes, d) are latent, coordinate ``j`` of each ``n`` replaced by the nodes in
+    turn, and ``decoded`` their rows of the matrix.
+    """
+    if transport.by_slopes:
+        return transport.mean_squared_slopes(rows, j, nodes, weights)
+    active = transport.active
+    features = (decoded[:, active] / transport.deviation[active]).reshape(
+        -1, len(nodes), len(active)
+    )
+    return line_shares(node_variance(features, weights), np.eye(len(active))[j])
+
+
 @dataclass(frozen=True)
 class _FoldCurves:
-    """The scores of a fold, and the mean squared Jacobian (n, l, j) of its rows.
+    """The scores of a fold, and what features receive of its rows' coordinates, (n, l, j).
 
     ``product`` (n, d) is that of both models' changes; until the scores are calibrated they are of
     the cross form.
     """
 
     scores: FoldScores
-    squared: Floats
+    received: Floats
     product: Floats
 
     def calibrated(self, factor: Floats) -> FoldScores:
         latent = calibrated(self.scores.latent, self.product, factor)
-        attributed = np.einsum("ilj,ij->il", self.squared, latent)
+        attributed = np.einsum("ilj,ij->il", self.received, latent)
         return replace(self.scores, latent=latent, attributed=attributed)
 
 
@@ -387,7 +441,7 @@ class _Curves:
         task, transport = self.task, self.transport
         n, d = len(fold.test), transport.n_latent
         values = np.stack([predictor(task.matrix[fold.test]) for predictor in fold.predictors])
-        scores, squared = np.empty((n, d)), np.empty((n, d, d))
+        scores, received = np.empty((n, d)), np.empty((n, d, d))
         product = np.zeros((n, d))
         outcome = task.y[fold.test]
         for j, (nodes, weights) in enumerate(laws):
@@ -403,12 +457,12 @@ class _Curves:
                 scores[part, j] = influence(task.form, y, values[:, part], means, task.loss)
                 if task.form == "calibrated":
                     product[part, j] = change_product(values[:, part], means)
-                squared[part, :, j] = transport.mean_squared_slopes(rows, j, nodes, weights)
+                received[part, :, j] = received_along(transport, rows, decoded, j, nodes, weights)
         if task.advance is not None:
             task.advance(n)
-        attributed = np.einsum("ilj,ij->il", squared, scores)
+        attributed = np.einsum("ilj,ij->il", received, scores)
         found = FoldScores(scores, attributed, values.mean(axis=0))
-        return _FoldCurves(found, squared, product)
+        return _FoldCurves(found, received, product)
 
 
 class UserMap(Protocol):
@@ -465,6 +519,15 @@ class Custom(Transport):
     """A user's transport as one of ours; made by passing the object as ``transport``."""
 
     transport: UserMap
+
+    @property
+    def attribution(self) -> str:  # type: ignore[override]
+        """What features receive of a latent score."""
+        return str(getattr(self.transport, "attribution", "shares"))
+
+    def check_parameters(self) -> None:
+        super().check_parameters()
+        one_of("attribution", self.attribution, get_args(Attribution))
 
     name: ClassVar[str] = "custom"
     straight: ClassVar[bool] = False
@@ -527,6 +590,7 @@ class Custom(Transport):
             "epsilon": 0.0,
             "cost": "user-defined",
             "standardize": True,
+            "attribution": self.attribution,
         }
 
 

@@ -64,6 +64,7 @@ if TYPE_CHECKING:
 
     from dfi._data.columns import Column
     from dfi._data.weights import Weights
+    from dfi._scoring.line_shares import Attribution
     from dfi._scoring.scores import Scores, Task
     from dfi._types import Bools, Floats, Ints, Plain
 
@@ -243,7 +244,9 @@ class EntropicTransport(FittedTransport):
             (self.without(part, self.design.tol).kernel, rows[part])
             for part in self.design.halves(len(rows))
         ]
-        return entropic_scores(task, self.kernel, atom_rows=rows, halves=halves)
+        return entropic_scores(
+            task, self.kernel, atom_rows=rows, halves=halves, slopes=self.by_slopes
+        )
 
 
 @validated_fields
@@ -267,6 +270,8 @@ class EntropicOT(Transport):
         of one kernel adds when it is squared. Needs twice the rows.
     min_size : float, default=30
         Refuse to score where the kernel's median effective sample size is below it.
+    attribution : {"shares", "slopes"}, default="shares"
+        What features receive of a latent score, as for :class:`Copula`.
     random_state : int, default=0
         Scrambling of the points, the halves, and the draws of ``transform``.
 
@@ -283,6 +288,7 @@ class EntropicOT(Transport):
     whiten: bool = True
     split: bool = False
     min_size: float = REFUSED
+    attribution: Attribution = "shares"
     random_state: int = 0
 
     any_loss: ClassVar[bool] = False
@@ -295,6 +301,7 @@ class EntropicOT(Transport):
                 f"EntropicOT needs epsilon > 0, got {self.epsilon!r}; for epsilon = 0 use "
                 f"{argument('transport', 'gaussian')}"
             )
+        super().check_parameters()
         names = ("n_targets", "tol", "min_size", "random_state")
         check("EntropicOT", {name: getattr(self, name) for name in names})
 
@@ -363,6 +370,7 @@ class EntropicOT(Transport):
             + ("whitened" if self.whiten else "standardised")
             + " features",
             "standardize": True,
+            "attribution": self.attribution,
             "n_targets": self.n_targets,
             "tol": self.tol,
         }

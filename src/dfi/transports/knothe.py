@@ -52,6 +52,7 @@ if TYPE_CHECKING:
 
     from dfi._data.columns import Column
     from dfi._data.weights import Weights
+    from dfi._scoring.line_shares import Attribution
     from dfi._types import Bools, Floats, Ints, Plain
     from dfi.transports.base import FittedTransport
 
@@ -268,6 +269,8 @@ class KnotheRosenblatt(Transport):
         later one is taken given those before. By default the columns' own order.
     latent : {"gaussian", "uniform"}, default="gaussian"
         Law of the latent coordinates.
+    attribution : {"shares", "slopes"}, default="shares"
+        What features receive of a latent score, as for :class:`Copula`.
     random_state : int or None, default=0
         For ``transform`` alone: where values of columns with levels fall within their jumps.
 
@@ -289,6 +292,7 @@ class KnotheRosenblatt(Transport):
 
     order: Sequence[str | int] | None = None
     latent: Literal["gaussian", "uniform"] = "gaussian"
+    attribution: Attribution = "shares"
     random_state: int | None = 0
 
     name: ClassVar[str] = "knothe-rosenblatt"
@@ -427,6 +431,7 @@ class KnotheRosenblatt(Transport):
             "standardize": True,
             "order": "columns' own order" if self.order is None else [str(k) for k in self.order],
             "latent": self.latent,
+            "attribution": self.attribution,
         }
 
 

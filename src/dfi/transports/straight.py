@@ -145,7 +145,7 @@ class StraightTransport(FittedTransport):
     @property
     def shares_variance(self) -> bool:
         """Whether attributed scores are shares of the variance: not of a smoothed regression."""
-        return self.geometry.smoothing == 1.0
+        return self.geometry.smoothing == 1.0 and not self.by_slopes
 
     def points(self, matrix: Floats) -> Floats:
         """Return rows in the space where lines are straight."""

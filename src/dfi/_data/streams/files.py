@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dfi._data.streams.parts import BATCH_ROWS, CHANGED, InOrder, plain_frame
+from dfi._data.streams.keys import CHANGED
+from dfi._data.streams.parts import BATCH_ROWS, InOrder, plain_frame
 from dfi._files import is_pattern, refuse_other_letters
 
 if TYPE_CHECKING:

@@ -1,15 +1,22 @@
-"""Lazy frames of polars, relations of DuckDB, what narwhals wraps of these; Arrow datasets."""
+"""Lazy frames of polars, and everything that gives its rows as a stream of Arrow."""
 
 from __future__ import annotations
 
 import importlib
+import importlib.util
+import os
+import shutil
+import tempfile
+import weakref
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import narwhals as nw
 
-from dfi._data.streams.parts import BATCH_ROWS, InOrder, plain_frame
+from dfi._data.frames import is_series, is_table
+from dfi._data.streams.keys import Witness
+from dfi._data.streams.parts import BATCH_ROWS, InOrder, tables
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -18,18 +25,29 @@ if TYPE_CHECKING:
     from dfi._types import Frame, Native
 
 
+KNOWN = {
+    "duckdb": "a DuckDB relation",
+    "ibis": "an Ibis table",
+    "daft": "a Daft frame",
+    "pyarrow": "a pyarrow Dataset",
+}
+"""What tables of some libraries are called."""
+
+
 def is_lazy(X: object) -> bool:
-    """Return whether a table is a lazy frame or a relation."""
+    """Return whether a table is a lazy frame, or gives its rows as a stream of Arrow."""
     return bool(
         isinstance(X, nw.LazyFrame)
         or nw.dependencies.is_polars_lazyframe(X)
-        or _is_relation(X)
         or _is_dataset(X)
+        or _is_cursor(X)
+        or (hasattr(type(X), "__arrow_c_stream__") and not _is_here(X))
     )
 
 
-def _is_relation(X: object) -> bool:
-    return type(X).__name__ == "DuckDBPyRelation"
+def _is_here(X: object) -> bool:
+    """Return whether what gives a stream of Arrow is a frame, or a column, in memory."""
+    return bool(is_table(X) or is_series(X) or isinstance(X, nw.DataFrame | nw.Series))
 
 
 def _is_dataset(X: object) -> bool:
@@ -37,27 +55,64 @@ def _is_dataset(X: object) -> bool:
     return ("pyarrow", "Dataset") in bases
 
 
-def open_lazy(X: Native) -> LazyPolars | Relation | Dataset:
+def _is_cursor(X: object) -> bool:
+    """Return whether a table is a cursor of a database that gives Arrow, as those of ADBC."""
+    return hasattr(X, "arraysize") and hasattr(X, "fetch_record_batch")
+
+
+def open_lazy(X: Native) -> LazyPolars | ArrowStream:
     """Return a lazy table as parts that follow each other."""
     native = X.to_native() if isinstance(X, nw.LazyFrame) else X
     if nw.dependencies.is_polars_lazyframe(native):
         with _readable(LazyPolars.what):
             names = native.collect_schema().names()
         return LazyPolars(native, {name: name for name in names})
-    if _is_relation(native):
-        with _readable(Relation.what):
-            names = list(native.columns)
-        return Relation(native, {name: name for name in names})
-    if _is_dataset(native):
-        names = list(native.schema.names)
-        twice = next((name for name in names if names.count(name) > 1), None)
-        if twice is not None:
-            raise ValueError(f"X has more than one column called {twice!r}; rename them.")
-        return Dataset(native, {name: name for name in names})
-    raise TypeError(
-        f"X is a lazy frame of {type(native).__module__.split('.')[0]}, which is not read in "
-        "parts: pass a polars LazyFrame, a DuckDB relation, a dask.dataframe or Parquet files"
-    )
+    module = type(native).__module__.split(".")[0].lstrip("_")
+    what = KNOWN.get(module, f"a {type(native).__name__} of {module}")
+    if not is_lazy(native):
+        raise TypeError(
+            f"X is {what}, which is not read in parts: pass a polars LazyFrame, a frame that gives "
+            "a stream of Arrow (DuckDB, Ibis, Daft), one of Spark or Dask, or Parquet files"
+        )
+    if importlib.util.find_spec("pyarrow") is None:
+        raise ImportError(f"X is {what}, and pyarrow reads it: pip install pyarrow")
+    spool = None
+    with _readable(what):
+        if _is_cursor(native):
+            native = native.fetch_record_batch()
+        if hasattr(native, "read_next_batch") or hasattr(native, "__next__"):
+            spool = Spool(native)
+            native = importlib.import_module("pyarrow.dataset").dataset(spool.path, format="ipc")
+        names = _names(native)
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        raise ValueError(f"X has more than one column called {twice!r}; rename them.")
+    return ArrowStream(native, {name: name for name in names}, what, spool)
+
+
+class Spool:
+    """The rows of a stream that can be read only once, in a file that goes with this."""
+
+    def __init__(self, stream: Native) -> None:
+        pa = importlib.import_module("pyarrow")
+        self.folder = tempfile.mkdtemp(prefix="dfi-")
+        self.end = weakref.finalize(self, shutil.rmtree, self.folder, ignore_errors=True)
+        reader = pa.RecordBatchReader.from_stream(stream)
+        self.path = os.path.join(self.folder, "rows.arrow")
+        with pa.ipc.new_file(self.path, reader.schema) as file:
+            for batch in reader:
+                file.write_batch(batch)
+
+
+def _names(X: Native) -> list[str]:
+    """Return the names of the columns, without reading rows where that can be."""
+    if _is_dataset(X):
+        return list(X.schema.names)
+    for attribute in ("column_names", "columns"):
+        found = getattr(X, attribute, None)
+        if isinstance(found, list | tuple) and all(isinstance(name, str) for name in found):
+            return list(found)
+    return list(importlib.import_module("pyarrow").RecordBatchReader.from_stream(X).schema.names)
 
 
 @contextmanager
@@ -123,49 +178,60 @@ def _collected(frame: Native) -> Iterator[Frame]:
 
 
 @dataclass(frozen=True, eq=False)
-class Relation(InOrder):
-    """A relation of DuckDB, read as batches of Arrow."""
+class ArrowStream(InOrder):
+    """What gives a stream of Arrow at every read: relations, queries, datasets.
 
-    relation: Native
+    Rows are known by their places as long as they come in the order of the first read.
+    """
+
+    table: Native
     labels: Mapping[str, object]
+    what: str
+    spool: Spool | None = None
+    seen: Witness = field(default_factory=Witness)
     library: Library = "pyarrow"
-    what = "a DuckDB relation"
+
+    @property
+    def witness(self) -> Witness:
+        """Who compares each read with the first."""
+        return self.seen
 
     def frames(self, columns: Sequence[str]) -> Iterator[tuple[str, Frame]]:
-        """Yield batches; their order is that in which DuckDB gives them."""
-        quoted = ", ".join('"' + name.replace('"', '""') + '"' for name in columns)
-
-        def batches() -> Iterable[Native]:
-            chosen = self.relation.project(quoted)
-            read = getattr(chosen, "to_arrow_reader", None) or chosen.fetch_arrow_reader
-            found: Iterable[Native] = read(BATCH_ROWS)
-            return found
-
-        pa = importlib.import_module("pyarrow")
-        for number, batch in enumerate(_read_from(batches, self.what)):
-            table = pa.Table.from_batches([batch])
+        """Yield batches in the order in which they come."""
+        batches = _read_from(lambda: _batches(self.table, list(columns)), self.what)
+        for number, table in enumerate(tables(batches, columns)):
             yield f"batch {number}", table
 
 
-@dataclass(frozen=True, eq=False)
-class Dataset(InOrder):
-    """A dataset of pyarrow, scanned in the order of its fragments."""
-
-    dataset: Native
-    labels: Mapping[str, object]
-    library: Library = "pyarrow"
-    what = "a pyarrow Dataset"
-
-    def frames(self, columns: Sequence[str]) -> Iterator[tuple[str, Frame]]:
-        """Yield batches in the order of the rows."""
-        names = list(columns)
-
-        def batches() -> Iterable[Native]:
-            # what is read ahead is held in memory
-            found: Iterable[Native] = self.dataset.to_batches(
-                columns=names, batch_size=BATCH_ROWS, batch_readahead=2, fragment_readahead=1
-            )
+def _batches(X: Native, names: list[str]) -> Iterable[Native]:
+    """Return batches of some columns, all of them where a library cannot choose."""
+    found: Iterable[Native]
+    if _is_dataset(X):
+        # what is read ahead is held in memory
+        found = X.to_batches(
+            columns=names, batch_size=BATCH_ROWS, batch_readahead=2, fragment_readahead=1
+        )
+        return found
+    chosen = _chosen(X, names)
+    for method in ("to_pyarrow_batches", "to_arrow_iter"):
+        # of Ibis and Daft: their streams of Arrow hold all rows first
+        if hasattr(chosen, method) and not _without_batches(chosen):
+            found = getattr(chosen, method)()
             return found
+    found = importlib.import_module("pyarrow").RecordBatchReader.from_stream(chosen)
+    return found
 
-        for number, batch in enumerate(_read_from(batches, self.what)):
-            yield f"batch {number}", plain_frame(batch, names, self.library)
+
+def _without_batches(X: Native) -> bool:
+    """Return whether Ibis asks DuckDB for batches by a name that version 2 no longer has."""
+    if not hasattr(X, "get_backend"):
+        return False
+    backend = X.get_backend()
+    return backend.name == "duckdb" and not hasattr(backend.con, "fetch_record_batch")
+
+
+def _chosen(X: Native, names: list[str]) -> Native:
+    try:
+        return nw.from_native(X).select(names).to_native()
+    except TypeError:  # narwhals does not know it
+        return X.select(*names) if hasattr(X, "to_arrow_iter") else X

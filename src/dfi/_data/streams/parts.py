@@ -14,13 +14,15 @@ import numpy as np
 from dfi._data.columns import read_array_column, read_column
 from dfi._data.frames import open_frame
 from dfi._data.source import Mergeable
+from dfi._data.streams.keys import Digest
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from contextlib import AbstractContextManager
 
-    from dfi._data.columns import Reading
+    from dfi._data.columns import Column, Reading
     from dfi._data.frames import Library
+    from dfi._data.streams.keys import Witness
     from dfi._types import Advance, Array, Frame, Ints, Native
 
     Watch: TypeAlias = Callable[[str, int], AbstractContextManager[Advance | None]]
@@ -28,11 +30,6 @@ if TYPE_CHECKING:
 
 BATCH_ROWS = 65_536
 """Rows of files, lazy frames and relations that are read at a time."""
-
-CHANGED = (
-    "is not what it was when it was read first: keep the data as they are until the result is there"
-)
-"""What is said of data that change between two passes."""
 
 State = TypeVar("State", bound=Mergeable)
 Answer = TypeVar("Answer", bound=Mergeable, covariant=True)
@@ -105,15 +102,41 @@ def open_part(part: Frame) -> Opened:
 
 def plain_frame(batch: Native, names: list[str], library: Library) -> Frame:
     """Return some columns of a batch of Arrow as a frame, text in dictionaries as text."""
-    pa = importlib.import_module("pyarrow")
-    table = pa.Table.from_batches([batch]).select(names)
+    table = plain_table(importlib.import_module("pyarrow").Table.from_batches([batch]), names)
+    return importlib.import_module("polars").from_arrow(table) if library == "polars" else table
+
+
+def plain_table(table: Native, names: list[str]) -> Native:
+    """Return some columns of a table of Arrow, text in dictionaries as text."""
+    types = importlib.import_module("pyarrow").types
+    table = table.select(names)
     for place, column in enumerate(table.schema):
-        if pa.types.is_dictionary(column.type):
+        if types.is_dictionary(column.type):
             plain = table.column(place).cast(column.type.value_type)
             table = table.set_column(place, column.name, plain)
-    if library == "polars":
-        return importlib.import_module("polars").from_arrow(table)
     return table
+
+
+def tables(batches: Iterable[Native], names: Sequence[str]) -> Iterator[Native]:
+    """Yield some columns of batches of Arrow as tables of some size; of no batch one without rows.
+
+    Batches may be tiny, or as large as the table.
+    """
+    pa = importlib.import_module("pyarrow")
+    held: list[Native] = []
+    count, yielded = 0, False
+    for batch in batches:
+        held.append(batch if isinstance(batch, pa.Table) else pa.Table.from_batches([batch]))
+        count += batch.num_rows
+        if count >= BATCH_ROWS:
+            table = plain_table(pa.concat_tables(held), list(names))
+            for start in range(0, count, BATCH_ROWS):
+                yield table.slice(start, BATCH_ROWS)
+            held, count, yielded = [], 0, True
+    if held:
+        yield plain_table(pa.concat_tables(held), list(names))
+    elif not yielded:
+        yield pa.table({name: pa.nulls(0) for name in names})
 
 
 class Partitions(ABC):
@@ -122,6 +145,11 @@ class Partitions(ABC):
     what: str
     library: Library
     labels: Mapping[str, object]
+
+    @property
+    def ordered(self) -> bool:
+        """Whether rows came in the same order at every read so far."""
+        return True
 
     @abstractmethod
     def reduce(
@@ -140,11 +168,23 @@ class Partitions(ABC):
         del features
         return None
 
+    def dtype(self, column: Column) -> object:
+        """Return the dtype that a column has in frames of the caller's library."""
+        return column.dtype
+
 
 class InOrder(Partitions):
     """Parts that are read one after the other, here."""
 
-    n_parts: int | None = None
+    @property
+    def witness(self) -> Witness | None:
+        """Who compares each read with the first, where rows may come in another order."""
+        return None
+
+    @property
+    def ordered(self) -> bool:
+        """Whether rows came in the same order at every read so far."""
+        return self.witness is None or not self.witness.moved
 
     @abstractmethod
     def frames(self, columns: Sequence[str]) -> Iterator[tuple[str, Frame]]:
@@ -161,14 +201,19 @@ class InOrder(Partitions):
     ) -> State | None:
         """Work on one part after the other."""
         total: State | None = None
-        first = 0
+        first, witness = 0, self.witness
+        seen = Digest()
         with watch(label, self.total(starts)) as advance:
             for name, frame in self.frames(columns):
                 used, state = work(frame, first, name)
+                if witness is not None:
+                    seen = seen.merge(Digest.of(open_part(frame), columns, seen.rows))
                 first += used
                 total = merged(total, state)
                 if advance is not None:
                     advance(1)
+        if witness is not None:
+            witness.compare(columns, seen)
         return total
 
     def total(self, starts: Ints | None) -> int:

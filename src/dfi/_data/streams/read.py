@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import combinations
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -18,6 +19,7 @@ from dfi._data.streams.files import Files, is_path
 from dfi._data.streams.lazy import is_lazy, open_lazy
 from dfi._data.streams.parts import Partitions, unwatched
 from dfi._data.streams.schema import Roles, SchemaWork, check_features, starts_of
+from dfi._data.streams.spark import is_spark, open_spark
 from dfi._data.streams.streamed import Encoder, StreamedSource, columns_of
 from dfi._data.table import Table
 from dfi._data.weights import Weights, refuse_both
@@ -33,12 +35,12 @@ if TYPE_CHECKING:
     from dfi._data.streams.parts import Watch
     from dfi._data.streams.schema import SchemaState
     from dfi._data.table import Missing
-    from dfi._types import GroupsLike, Ints, TableLike, VectorLike
+    from dfi._types import GroupsLike, TableLike, VectorLike
 
 
 def is_stream(X: object) -> bool:
-    """Return whether a table stays where it is: files, a lazy frame, a relation, one of Dask."""
-    return isinstance(X, Partitions) or is_path(X) or is_lazy(X) or is_dask(X)
+    """Return whether a table stays where it is: files, a lazy frame, a relation, on a cluster."""
+    return isinstance(X, Partitions) or is_path(X) or is_lazy(X) or is_dask(X) or is_spark(X)
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,20 +65,24 @@ class Stream:
 
     def gathered(
         self,
-        places: Ints | None = None,
+        draw: tuple[int, np.random.SeedSequence] | None = None,
         *,
         groups: GroupsLike = None,
         units: UnitsKind = "columns",
     ) -> Data:
-        """Return the rows in some places, ascending (None: all), as a table in memory."""
-        roles, partitions = self.source.encoder.roles, self.source.partitions
-        rows = self.source.gather(places)
+        """Return a random sample of the rows (None: all) as a table in memory."""
+        source = self.source
+        rows = source.gather(draw)
+        if source.moved:
+            source = source.by_content()
+            rows = source.gather(draw)
+        roles, partitions, whole = source.encoder.roles, source.partitions, draw is None
         table = Table(
             rows.matrix,
             self.columns,
             partitions.library,
             partitions.header(roles.features),
-            known=None if places is None else self.state.known(self.columns),
+            known=None if whole else self.state.known(self.columns),
         )
         data = Data(
             table.without(rows.mass == 0),
@@ -86,14 +92,15 @@ class Stream:
             groups=None if groups is None else read_groups(groups, table.names),
             dropped=self.state.n_rows - self.n_rows,
             joint=units == "groups",
-            source=None if places is None else self.source,
-            places=None if places is None else rows.places,
-            means={} if places is None else self._means(),
+            source=None if whole else source,
+            places=None if whole else rows.places,
+            means={} if whole else self._means(),
+            told=told_rows(roles.row_id, keyed=roles.keyed),
         )
         members = data.outcome.members or (data.outcome,)
-        if places is not None and all(np.ptp(member.values) == 0 for member in members):
+        if not whole and all(np.ptp(member.values) == 0 for member in members):
             raise ValueError(
-                f"{argument('y', self.rule.name)} has one value in all {len(places):,} rows that "
+                f"{argument('y', self.rule.name)} has one value in all {len(rows.y):,} rows that "
                 "models would be fitted on, though not in all rows: ask for more of them with "
                 f"{argument('fit_rows')}"
             )
@@ -116,10 +123,19 @@ class Stream:
         return {one.name: float(mass @ one.values / mass.sum()) for one in shown}
 
 
+def told_rows(row_id: str | None, *, keyed: bool) -> dict[str, str]:
+    """Return what a specification says of rows that are not known by their places."""
+    if not keyed:
+        return {}
+    by = "the content of a row" if row_id is None else f"the column {row_id!r}"
+    return {"rows_known_by": by}
+
+
 def open_stream(
     X: TableLike,
     y: VectorLike,
     *,
+    row_id: str | None = None,
     sample_weight: VectorLike = None,
     frequency_weight: VectorLike = None,
     missing: Missing = "indicator",
@@ -135,7 +151,9 @@ def open_stream(
     weight = "sample_weight" if sample_weight is not None else "frequency_weight"
     if sample_weight is not None or frequency_weight is not None:
         given[weight] = frequency_weight if sample_weight is None else sample_weight
-    partitions, names = _open(X, given)
+    if row_id is not None:
+        given["row_id"] = row_id
+    partitions, names = open_parts(X, given)
     roles = _roles(partitions, names, weight, missing)
     state = partitions.reduce(
         SchemaWork(roles), roles.columns, label="reading columns", watch=watch
@@ -158,7 +176,7 @@ def open_stream(
             f"{state.n_rows - state.used} of {state.n_rows} rows with missing values left out",
             MissingValuesWarning,
         )
-    columns = columns_of(state)
+    columns = tuple(replace(column, dtype=partitions.dtype(column)) for column in columns_of(state))
     scale = state.weights.n_positive / state.weights.total if roles.kind == "sampling" else 1.0
     stream = StreamedSource(
         partitions,
@@ -171,9 +189,10 @@ def open_stream(
     return Stream(stream, state, columns, rule, roles.weight is not None)
 
 
-def _open(X: TableLike, given: Mapping[str, object]) -> tuple[Partitions, dict[str, str]]:
+def open_parts(X: TableLike, given: Mapping[str, object]) -> tuple[Partitions, dict[str, str]]:
+    """Return a table in parts, and the columns that hold what is given beside it."""
     if is_dask(X):
-        if given["y"] is None:
+        if given.get("y", "") is None:
             raise ValueError(
                 f"DFI requires y to be passed: a column of {TABLE} by name, or one of Dask"
             )
@@ -192,23 +211,32 @@ def _open(X: TableLike, given: Mapping[str, object]) -> tuple[Partitions, dict[s
 
 
 def _opened(X: TableLike) -> Partitions:
-    return X if isinstance(X, Partitions) else open_lazy(X)
+    open_one = open_spark if is_spark(X) else open_lazy
+    return X if isinstance(X, Partitions) else open_one(X)
 
 
-def _roles(
-    partitions: Partitions, names: Mapping[str, str], weight: str, missing: Missing
-) -> Roles:
-    labels = partitions.labels
+def check_named(labels: Mapping[str, object], names: Mapping[str, str]) -> None:
+    """Raise if a table has no column of a name that was given."""
     for role, name in names.items():
         if name not in labels:
             hint = did_you_mean(name, labels)
             raise ValueError(
                 f"{argument(role, name)} names a column, and {TABLE} has no such column{hint}"
             )
-    if len(set(names.values())) < len(names):
-        raise ValueError(
-            f"{TARGET} and {argument(weight)} both name the column {names['y']!r}: name two columns"
-        )
+
+
+def _roles(
+    partitions: Partitions, names: Mapping[str, str], weight: str, missing: Missing
+) -> Roles:
+    labels = partitions.labels
+    check_named(labels, names)
+    for role, other in combinations(names, 2):
+        if names[role] == names[other]:
+            shown = TARGET if role == "y" else argument(role)
+            raise ValueError(
+                f"{shown} and {argument(other)} both name the column {names[role]!r}: name two "
+                "columns"
+            )
     special = set(names.values())
     features = tuple(n for n in labels if n not in special and not is_stored_index(n))
     if not features:
@@ -219,4 +247,6 @@ def _roles(
         names.get(weight),
         "sampling" if names.get(weight) and weight == "sample_weight" else "frequency",
         missing,
+        names.get("row_id"),
+        keyed="row_id" in names or not partitions.ordered,
     )

@@ -13,6 +13,7 @@ import numpy as np
 from dfi._data.columns import EXACT_WHOLE, levels_that_occur
 from dfi._data.levels import MOST_ROWS, ColumnValues, Rows, Values, hashed, levels_of, number_bits
 from dfi._data.outcome import OutcomeStats
+from dfi._data.streams.keys import keys_of
 from dfi._data.streams.parts import BATCH_ROWS, open_part
 from dfi._data.table import Known, check_levels, identifier_error, missing_remedy, refuse_text
 from dfi._data.weights import LARGEST_WEIGHT, refuse_impossible
@@ -38,19 +39,29 @@ NO_VALUES = Values(np.empty(0), True, 0)
 
 @dataclass(frozen=True)
 class Roles:
-    """What the columns of a table are: features, the outcome, weights."""
+    """What the columns of a table are: features, the outcome, weights, what names the rows.
+
+    ``keyed``: whether rows are known by keys, made of ``row_id`` or of all columns, and not by
+    their places.
+    """
 
     features: tuple[str, ...]
     target: str
     weight: str | None = None
     kind: WeightKind = "frequency"
     missing: Missing = "indicator"
+    row_id: str | None = None
+    keyed: bool = False
 
     @property
     def columns(self) -> tuple[str, ...]:
         """The columns that are read."""
-        others = (self.target,) if self.weight is None else (self.target, self.weight)
-        return (*self.features, *others)
+        others = (self.target, self.weight, self.row_id)
+        return (*self.features, *(name for name in others if name is not None))
+
+    def keys(self, opened: Opened) -> Ints | None:
+        """Return the keys of the rows of a part; None where rows are known by their places."""
+        return keys_of(opened, self.columns, self.row_id) if self.keyed else None
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -17,7 +17,8 @@ from dfi._data.source import (
     RowSource,
     sampled_places,
 )
-from dfi._data.streams.parts import CHANGED, merged, open_part, unwatched
+from dfi._data.streams.keys import CHANGED, Drawn, duplicate, unique_keys
+from dfi._data.streams.parts import merged, open_part, unwatched
 from dfi._data.streams.schema import check_names, kept_rows, read_mass
 from dfi._data.table import encoded
 from dfi._data.weights import Weights
@@ -29,12 +30,13 @@ if TYPE_CHECKING:
     from dfi._data.columns import Reading
     from dfi._data.outcome import OutcomeRule
     from dfi._data.source import Partial
-    from dfi._data.streams.parts import Partitions, Watch
+    from dfi._data.streams.parts import Partitions, Watch, Work
     from dfi._data.streams.schema import Roles, SchemaState
     from dfi._data.weights import WeightKind
     from dfi._types import Floats, Frame, Ints
 
 State = TypeVar("State", bound=Mergeable)
+Seen = TypeVar("Seen", bound="Counted[Any] | Draws")
 
 
 def columns_of(state: SchemaState) -> tuple[Column, ...]:
@@ -64,9 +66,15 @@ def columns_of(state: SchemaState) -> tuple[Column, ...]:
 
 @dataclass(frozen=True, eq=False)
 class OutcomeBlock(RowBlock):
-    """Rows with their outcome: quantities, or the numbers of their classes."""
+    """Rows with their outcome: quantities, or the numbers of their classes; and their keys."""
 
     y: Floats
+    keys: Ints | None = None
+
+    @property
+    def places(self) -> Ints:
+        """The keys of the rows, ascending, or their places where they have none."""
+        return super().places if self.keys is None else self.keys
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,21 +95,27 @@ class Encoder:
         """Yield the rows of a part, the first of them in a place of the table."""
         opened, roles = open_part(part), self.roles
         check_names(opened, roles, name)
+        every = roles.keys(opened)
         for start in range(0, opened.n_rows, BLOCK_ROWS):
             stop = min(start + BLOCK_ROWS, opened.n_rows)
             readings = [opened.read(column, start, stop) for column in roles.features]
             kept = kept_rows(readings, roles)
             target = opened.read(roles.target, start, stop)
             mass = read_mass(opened, roles, start, stop)
-            if kept is not None:
-                places = np.flatnonzero(kept)
+            places = None if kept is None else np.flatnonzero(kept)
+            keys = None
+            if every is not None:
+                keys = every[start:stop] if places is None else every[start:stop][places]
+                order = np.argsort(keys, kind="stable")
+                keys, places = keys[order], order if places is None else places[order]
+            if places is not None:
                 readings = [reading.take(places) for reading in readings]
                 target, mass = target.take(places), mass[places]
             matrix = np.empty((len(mass), self.width))
             for column, reading in zip(self.columns, readings, strict=True):
                 matrix[:, list(column.positions)] = _numbers(column, reading, name)
             y = self.rule.values(target)
-            yield OutcomeBlock(matrix, mass * self.scale, first, y)
+            yield OutcomeBlock(matrix, mass * self.scale, first, y, keys)
             first += len(mass)
 
 
@@ -152,7 +166,7 @@ class BlockWork(Generic[State]):
 
 
 class Rows(NamedTuple):
-    """Some rows of a table: their places, numbers, weights and outcomes."""
+    """Some rows of a table: their places or keys, numbers, weights and outcomes."""
 
     places: Ints
     matrix: Floats
@@ -160,9 +174,12 @@ class Rows(NamedTuple):
     y: Floats
 
     def at(self, places: Ints) -> Rows:
-        """Return those in some of the places, ascending."""
-        rows = np.searchsorted(self.places, places)
-        return Rows(places, self.matrix[rows], self.mass[rows], self.y[rows])
+        """Return those in some of the places, in the order of places, copies told apart."""
+        rows = np.flatnonzero(np.isin(self.places, places))
+        rows = rows[np.argsort(self.places[rows], kind="stable")]
+        return Rows(
+            unique_keys(self.places[rows]), self.matrix[rows], self.mass[rows], self.y[rows]
+        )
 
 
 @dataclass(frozen=True)
@@ -176,7 +193,7 @@ class Gathered:
         return Gathered((*self.pieces, *other.pieces))
 
     def rows(self) -> Rows:
-        """Return all of them, in the order of the table."""
+        """Return all of them."""
         return Rows(*(np.concatenate(arrays) for arrays in zip(*self.pieces, strict=True)))
 
 
@@ -190,12 +207,52 @@ class Gather:
         """Return those rows."""
         if not isinstance(block, OutcomeBlock):
             raise TypeError("rows are gathered with their outcome")
-        here = np.arange(block.first, block.first + len(block.mass), dtype=np.intp)
+        here = block.places
         if self.places is not None:
-            low, high = np.searchsorted(self.places, [block.first, block.first + len(block.mass)])
-            here = self.places[low:high]
-        rows = here - block.first
-        return Gathered((Rows(here, block.matrix[rows], block.mass[rows], block.y[rows]),))
+            rows = np.flatnonzero(np.isin(here, self.places))
+            here = here[rows]
+            return Gathered((Rows(here, block.matrix[rows], block.mass[rows], block.y[rows]),))
+        return Gathered((Rows(here, block.matrix, block.mass, block.y),))
+
+
+@dataclass(frozen=True, eq=False)
+class DrawWork:
+    """Draw some of the keys of a part, once for each seed."""
+
+    roles: Roles
+    draws: tuple[tuple[int, np.random.SeedSequence], ...]
+    shares: tuple[float, ...]
+
+    def __call__(self, part: Frame, first: int, name: str) -> tuple[int, Draws | None]:
+        """Draw among the rows that are used."""
+        del first
+        opened = open_part(part)
+        check_names(opened, self.roles, name)
+        keys = self.roles.keys(opened)
+        if keys is None:
+            raise TypeError("rows without keys are drawn by their places")
+        if self.roles.missing == "drop":
+            kept = kept_rows([opened.read(column) for column in self.roles.features], self.roles)
+            keys = keys if kept is None else keys[kept]
+        found = zip(self.draws, self.shares, strict=True)
+        drawn = tuple(Drawn.of(keys, count, seed, share) for (count, seed), share in found)
+        return len(keys), Draws(len(keys), drawn)
+
+
+@dataclass(frozen=True, eq=False)
+class Draws:
+    """Several draws among the same rows."""
+
+    count: int
+    drawn: tuple[Drawn, ...]
+
+    def merge(self, other: Draws) -> Draws:
+        """Draw among the rows of both."""
+        pairs = zip(self.drawn, other.drawn, strict=True)
+        return Draws(self.count + other.count, tuple(a.merge(b) for a, b in pairs))
+
+
+SAMPLE = (SAMPLE_ROWS, np.random.SeedSequence(SAMPLE_SEED))
 
 
 @dataclass(frozen=True, eq=False)
@@ -208,7 +265,7 @@ class StreamedSource(RowSource):
     n_rows: int
     total: float
     watch: Watch = field(default=unwatched)
-    _kept: list[Rows] = field(default_factory=list, repr=False)
+    _kept: list[tuple[Ints, Rows]] = field(default_factory=list, repr=False)
 
     @property
     def width(self) -> int:
@@ -220,45 +277,89 @@ class StreamedSource(RowSource):
         """What the weights mean."""
         return self.encoder.roles.kind
 
+    @property
+    def moved(self) -> bool:
+        """Whether rows that are known by their places came in another order than before."""
+        return not self.encoder.roles.keyed and not self.partitions.ordered
+
+    def by_content(self) -> StreamedSource:
+        """Return the same rows, known by their values."""
+        encoder = replace(self.encoder, roles=replace(self.encoder.roles, keyed=True))
+        return replace(self, encoder=encoder, _kept=[])
+
     def blocks(self) -> Iterator[RowBlock]:
         """Refuse to bring all rows here."""
         raise TypeError(f"{self.partitions.what} cannot be loaded into memory")
 
     def reduce(self, partial: Partial[State], label: str = "") -> State:
         """Return the merged state of all rows."""
-        work = BlockWork(self.encoder, partial)
+        found = self._reduce(BlockWork(self.encoder, partial), label or "reading rows")
+        return found.state
+
+    def _reduce(self, work: Work[Seen], label: str) -> Seen:
         found = self.partitions.reduce(
             work,
             self.encoder.roles.columns,
-            starts=self.starts,
-            label=label or "reading rows",
+            starts=None if self.encoder.roles.keyed else self.starts,
+            label=label,
             watch=self.watch,
         )
         if found is None or found.count != self.n_rows:
             raise ValueError(f"{TABLE} {CHANGED}")
-        return found.state
+        return found
 
-    def gather(self, places: Ints | None) -> Rows:
-        """Return the rows in some places, ascending (None: all), with weights and outcomes."""
-        if places is None:
-            return self.reduce(Gather(None), "gathering rows").rows()
-        sample = sampled_places(self.n_rows, SAMPLE_ROWS, np.random.SeedSequence(SAMPLE_SEED))
+    def drawn(self, *draws: tuple[int, np.random.SeedSequence]) -> list[Ints]:
+        """Return the places, or keys, of random samples of some sizes by some seeds."""
+        roles = self.encoder.roles
+        if not roles.keyed:
+            return [sampled_places(self.n_rows, *draw) for draw in draws]
+        shares = tuple(_ample(count, self.n_rows) for count, _ in draws)
+        found = self._reduce(DrawWork(roles, draws, shares), "drawing rows").drawn
+        if any(own.rows < min(own.count, self.n_rows) for own in found):
+            found = self._reduce(DrawWork(roles, draws, (1.0,) * len(draws)), "drawing rows").drawn
+        for own in found:
+            own.check(roles.row_id)
+        return [np.sort(own.keys) for own in found]
+
+    def gather(self, draw: tuple[int, np.random.SeedSequence] | None) -> Rows:
+        """Return a random sample of the rows (None: all), with weights and outcomes."""
+        row_id = self.encoder.roles.row_id
+        if draw is None:
+            found = self.reduce(Gather(None), "gathering rows").rows()
+            if row_id is not None and len(np.unique(found.places)) < len(found.places):
+                raise duplicate(row_id)
+            return found.at(found.places)
+        places, sample = self.drawn(draw, SAMPLE)
         found = self.reduce(Gather(np.union1d(places, sample)), "gathering rows").rows()
-        self._keep(found.at(sample))
+        self._kept.append((sample, found.at(sample)))
         return found.at(places)
+
+    def sample(self, count: int, seed: np.random.SeedSequence) -> tuple[Ints, Floats, Weights]:
+        """Return the places, the rows and the weights of a random sample."""
+        if (count, seed.entropy) == (SAMPLE_ROWS, SAMPLE_SEED) and self._kept:
+            rows = self._kept[0][1]
+            return rows.places, rows.matrix, Weights(rows.mass, self.kind)
+        (places,) = self.drawn((count, seed))
+        rows = self._at(places)
+        return rows.places, rows.matrix, Weights(rows.mass, self.kind)
 
     def take(self, places: Ints) -> tuple[Floats, Weights]:
         """Return the rows in some places, ascending, and their weights."""
-        for rows in self._kept:
-            if np.isin(places, rows.places, assume_unique=True).all():
-                found = rows.at(places)
-                break
-        else:
-            found = self.reduce(Gather(places), "gathering rows").rows()
-            self._keep(found)
-        return found.matrix, Weights(found.mass, self.kind)
+        rows = self._at(places)
+        return rows.matrix, Weights(rows.mass, self.kind)
 
-    def _keep(self, rows: Rows) -> None:
+    def _at(self, places: Ints) -> Rows:
+        for known, rows in self._kept:
+            if np.isin(places, known, assume_unique=True).all():
+                return rows.at(places)
+        found = self.reduce(Gather(places), "gathering rows").rows().at(places)
         # asked for again by every refit; anything larger would not be a sample
-        if len(rows.places) <= SAMPLE_ROWS:
-            self._kept.append(rows)
+        if len(places) <= SAMPLE_ROWS:
+            self._kept.append((places, found))
+        return found
+
+
+def _ample(count: int, n_rows: int) -> float:
+    """Return a share of all tickets among which as many rows as asked for are, but for luck."""
+    share = count / n_rows
+    return float(share + 8.0 * np.sqrt(share / n_rows))

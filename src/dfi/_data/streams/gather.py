@@ -1,0 +1,181 @@
+"""Some rows of a table in parts as a frame in memory, for what works on frames only."""
+
+from __future__ import annotations
+
+import importlib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import narwhals as nw
+import numpy as np
+
+from dfi._data import source as sources
+from dfi._data.source import sampled_places
+from dfi._data.streams.keys import CHANGED, duplicate, rows_at
+from dfi._data.streams.parts import open_part, unwatched
+from dfi._data.streams.read import check_named, open_parts, told_rows
+from dfi._data.streams.schema import Roles, check_names, starts_of
+from dfi._data.streams.streamed import DrawWork
+from dfi._parameters import TABLE
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from dfi._data.streams.parts import Partitions, Watch
+    from dfi._types import Frame, Ints, TableLike
+
+
+@dataclass(frozen=True, eq=False)
+class GatheredFrame:
+    """A frame in memory, and what a specification says of it."""
+
+    frame: Frame
+    told: Mapping[str, object]
+
+
+@dataclass(frozen=True)
+class Counts:
+    """The rows of each part."""
+
+    counts: tuple[int, ...]
+
+    def merge(self, other: Counts) -> Counts:
+        """Return those of both."""
+        return Counts((*self.counts, *other.counts))
+
+    @property
+    def part(self) -> Counts:
+        """The same as one part."""
+        return Counts((sum(self.counts),))
+
+
+@dataclass(frozen=True)
+class CountWork:
+    """Count the rows of a part."""
+
+    def __call__(self, part: Frame, first: int, name: str) -> tuple[int, Counts]:
+        """Return how many there are."""
+        del first, name
+        count = open_part(part).n_rows
+        return count, Counts((count,))
+
+
+@dataclass(frozen=True, eq=False)
+class Pieces:
+    """Rows of several parts: their places or keys, and frames."""
+
+    count: int
+    pieces: tuple[tuple[Ints, Frame], ...]
+
+    def merge(self, other: Pieces) -> Pieces:
+        """Return the rows of both."""
+        return Pieces(self.count + other.count, (*self.pieces, *other.pieces))
+
+
+@dataclass(frozen=True, eq=False)
+class TakeWork:
+    """Take the rows of a part that have some places or keys (None: all)."""
+
+    roles: Roles
+    places: Ints | None
+
+    def __call__(self, part: Frame, first: int, name: str) -> tuple[int, Pieces]:
+        """Return those rows."""
+        opened = open_part(part)
+        check_names(opened, self.roles, name)
+        here = self.roles.keys(opened)
+        if here is None:
+            here = np.arange(first, first + opened.n_rows, dtype=np.intp)
+        if self.places is None:
+            return opened.n_rows, Pieces(opened.n_rows, ((here, part),))
+        rows = np.flatnonzero(np.isin(here, self.places))
+        return opened.n_rows, Pieces(opened.n_rows, ((here[rows], rows_at(part, rows)),))
+
+
+def gather_frame(
+    X: TableLike,
+    seed: np.random.SeedSequence,
+    *,
+    row_id: str | None = None,
+    together: str | None = None,
+    watch: Watch = unwatched,
+) -> GatheredFrame:
+    """Return a table in parts as a frame: of more than 20,000 rows so many, drawn at random.
+
+    Rows that share a label in the column ``together`` are drawn together.
+    """
+    given = {"row_id": row_id, "clusters": together}
+    partitions, names = open_parts(X, {k: v for k, v in given.items() if v is not None})
+    check_named(partitions.labels, names)
+    key = together or row_id
+    others = [name for name in partitions.labels if name != key]
+    if not others:
+        raise ValueError(f"{TABLE} has no columns.")
+    roles = Roles(tuple(others[1:]), others[0], row_id=key, keyed=key is not None)
+    # rows are counted by what is read again: only so can they be compared
+    counts = partitions.reduce(CountWork(), roles.columns, label="counting rows", watch=watch)
+    if counts is None or not sum(counts.counts):
+        raise ValueError(f"{TABLE} has no rows.")
+    found = None
+    if roles.keyed or partitions.ordered:
+        found = _taken(partitions, roles, counts, seed, together, watch)
+    if not roles.keyed and not partitions.ordered:
+        roles = Roles(roles.features, roles.target, keyed=True)
+        found = _taken(partitions, roles, counts, seed, together, watch)
+    if found is None:
+        raise ValueError(f"{TABLE} {CHANGED}")
+    n, places = sum(counts.counts), np.concatenate([own for own, _ in found.pieces])
+    if row_id is not None and together is None and len(np.unique(places)) < len(places):
+        raise duplicate(row_id)
+    frame = rows_at(
+        _joined([piece for _, piece in found.pieces], partitions),
+        np.argsort(places, kind="stable"),
+    )
+    told: dict[str, object] = dict(told_rows(row_id, keyed=roles.keyed and together is None))
+    if len(places) < n:
+        told |= {"gathered_rows": len(places), "gathered_of": n}
+    return GatheredFrame(frame, told)
+
+
+def _taken(
+    partitions: Partitions,
+    roles: Roles,
+    counts: Counts,
+    seed: np.random.SeedSequence,
+    together: str | None,
+    watch: Watch,
+) -> Pieces | None:
+    n, most = sum(counts.counts), sources.LARGE_ROWS
+    places = None
+    if n > most and roles.keyed:
+        work = DrawWork(roles, ((most, seed),), (1.0,))
+        draws = partitions.reduce(work, roles.columns, label="drawing rows", watch=watch)
+        if draws is None:
+            return None
+        (drawn,) = draws.drawn
+        if together is None:
+            drawn.check(roles.row_id)
+        places = np.sort(drawn.keys)
+    elif n > most:
+        places = sampled_places(n, most, seed)
+    found = partitions.reduce(
+        TakeWork(roles, places),
+        roles.columns,
+        starts=None if roles.keyed else starts_of(counts.counts),
+        label="gathering rows",
+        watch=watch,
+    )
+    return found if found is not None and found.count == n else None
+
+
+def _joined(frames: list[Frame], partitions: Partitions) -> Frame:
+    """Return the rows of several frames as one of the caller's library, columns as they were."""
+    first, labels = frames[0], list(partitions.labels.values())
+    if nw.dependencies.is_pandas_dataframe(first):
+        return importlib.import_module("pandas").concat(frames)[labels]
+    if nw.dependencies.is_polars_dataframe(first):
+        joined = importlib.import_module("polars").concat(frames, how="vertical_relaxed")
+        return joined.select(labels)
+    table = importlib.import_module("pyarrow").concat_tables(frames, promote_options="permissive")
+    table = table.select(labels)
+    return table.to_pandas() if partitions.library == "pandas" else table
