@@ -218,15 +218,15 @@ DOSE = pd.Series(np.random.default_rng(3).normal(size=ROWS), name="dose")
 QUICK = {"outcome_model": "linear", "cv": 2, "diagnose": False}
 WAYS = {
     "a time to an event": lambda **o: explain(o.pop("X", X), TIMES, horizon=1.0, **o),
-    "a distribution": lambda **o: explain(o.pop("X", X), Y, target="distribution", **o),
-    "a quantile": lambda **o: explain(o.pop("X", X), Y, target=dfi.Quantile(0.8), **o),
+    "a distribution": lambda **o: explain(o.pop("X", X), o.pop("y", Y), target="distribution", **o),
+    "a quantile": lambda **o: explain(o.pop("X", X), o.pop("y", Y), target=dfi.Quantile(0.8), **o),
     "effects of three arms": lambda **o: dfi.effects(
-        o.pop("X", X), Y, ARMS, o.pop("estimator", "linear"),
+        o.pop("X", X), o.pop("y", Y), o.pop("arm", ARMS), o.pop("estimator", "linear"),
         propensity_model=dict.fromkeys(set(ARMS), 1 / 3), **{**QUICK, **o},
     ),
     "the effect of a dose": lambda **o: dfi.effects(
-        o.pop("X", X), Y, DOSE, o.pop("estimator", "linear"), propensity_model="linear",
-        **{**QUICK, **o},
+        o.pop("X", X), o.pop("y", Y), DOSE if o.pop("arm", None) is None else "dose",
+        o.pop("estimator", "linear"), propensity_model="linear", **{**QUICK, **o},
     ),
     "an effect on times": lambda **o: dfi.effects(
         o.pop("X", X), TIMES, ARMS == "none", o.pop("estimator", "linear"),
@@ -241,10 +241,12 @@ def saved(result):
         dfi.load(Path(folder) / "t.dfi").table()
 
 
-def in_a_file(call):
+def in_a_file(call, outcome):
     with tempfile.TemporaryDirectory() as folder:
-        X.to_parquet(Path(folder) / "t.parquet")
-        call(X=Path(folder) / "t.parquet")
+        extra = {"dose": DOSE} if "dose" in outcome else {"arm": ARMS} if "arms" in outcome else {}
+        X.assign(y=Y, **extra).to_parquet(Path(folder) / "t.parquet")
+        named = {} if "time" in outcome else {"y": "y", **({"arm": "arm"} if extra else {})}
+        call(X=Path(folder) / "t.parquet", **named)
 
 
 USES = {
@@ -261,7 +263,6 @@ USES = {
     "clusters": lambda call: call(clusters=np.arange(ROWS) % 15),
     "a copula": lambda call: call(transport="copula"),
     "a fitted model": lambda call: call(estimator=fitted(), cv="prefit"),
-    "files": in_a_file,
 }
 
 ASKED = {
@@ -276,6 +277,8 @@ def cells():
     for use, ask in USES.items():
         for outcome, call in WAYS.items():
             yield "asked", use, outcome, lambda a=ask, c=call: a(c)
+    for outcome, call in WAYS.items():
+        yield "asked", "files", outcome, lambda c=call, o=outcome: in_a_file(c, o)
     for label, call in CALLS.items():
         for place in PLACES:
             yield "scale", label, place, lambda c=call, p=place: c(places()[p])
