@@ -125,6 +125,8 @@ CASES = {
     "a keep-list (`keep`)": lambda t: explain(X, Y, transport=t).keep(0.5),
     "a tree (`tree`)": lambda t: explain(X, Y, transport=t).tree(),
     "one row (`local`)": lambda t: explain(X, Y, transport=t).local(0),
+    "pairs (`interactions`)": lambda t: explain(X, Y, transport=t).interactions(),
+    "shares apart (`split`)": lambda t: explain(X, Y, transport=t).split(),
     "20,001 rows": sampled,
     "files": streamed,
 }
@@ -193,6 +195,8 @@ CALLS = {
     "`explain(...).local`": lambda d: explain(d, "y", explain_rows=300).local(0),
     "`explain(...).keep`": lambda d: explain(d, "y", explain_rows=300).keep(0.5),
     "`explain(...).tree`": lambda d: explain(d, "y", explain_rows=300).tree(),
+    "`explain(...).interactions`": lambda d: explain(d, "y", explain_rows=300).interactions(),
+    "`explain(...).split`": lambda d: explain(d, "y").split(),
     "`explain` with `clusters`": clusters_of,
     "`explain` of several outcomes": outcomes_of,
     "`compare`": lambda d: compare("loco", d, "y"),

@@ -159,6 +159,7 @@ def test_explain_refuses_by_name_with_what_may_be(name):
 
 
 WHERE_USED = {
+    "sections of a page": "sections",
     "tables and vectors": "X y sample_weight frequency_weight clusters ids treatment treated "
     "control "
     "pseudo_outcome pos_label before after scores standard_errors outcome_variance correlation "
@@ -168,7 +169,7 @@ WHERE_USED = {
     "function",
     "lists, each entry named where it is wrong": "epsilons groups feature_groups components order "
     "decompositions horizon",
-    "units and rows that only the result knows": "a b outcome rows which results",
+    "units and rows that only the result knows": "a b outcome rows which results pair pairs",
     "matplotlib's own": "ax axes",
     "handed on to a function that checks them": "options",
 }
@@ -176,14 +177,14 @@ WHERE_USED = {
 
 MADE_HERE = {
     *("Importance", "Change", "Results", "LocalAttributions", "HIVData", "Simulation", "Linear"),
-    *("KeepList", "Selection", "SignalTree"),
+    *("KeepList", "Selection", "SignalTree", "Interactions", "Split"),
     *("Fits", "MethodResult"),
 }
 """Classes whose objects the library makes; people read them."""
 
 ASKED = (
     dfi.DFI, dfi.Importance, dfi.Change, dfi.Results, dfi.KeepList, dfi.LocalAttributions,
-    dfi.Selection, dfi.SignalTree, dfi.report.Report,
+    dfi.Selection, dfi.SignalTree, dfi.Interactions, dfi.Split, dfi.report.Report,
 )  # fmt: skip
 """Classes whose methods people call; those of methods, transports and losses are called by the
 library, with arrays."""

@@ -18,15 +18,18 @@ if TYPE_CHECKING:
     from dfi.results.change import Change
     from dfi.results.collection import Results
     from dfi.results.importance import Importance, load
+    from dfi.results.interactions import Interactions
     from dfi.results.keep import KeepList
     from dfi.results.local import LocalAttributions
     from dfi.results.selection import Selection
+    from dfi.results.split import Split
     from dfi.results.tree import SignalTree
 
 __all__ = [
     "DFI",
     "Change",
     "Importance",
+    "Interactions",
     "KeepList",
     "LocalAttributions",
     "Quadrature",
@@ -34,6 +37,7 @@ __all__ = [
     "Results",
     "Selection",
     "SignalTree",
+    "Split",
     "__version__",
     "change",
     "compare",
@@ -66,6 +70,8 @@ _HOMES = {
     "dfi.results.local": ("LocalAttributions",),
     "dfi.results.selection": ("Selection",),
     "dfi.results.tree": ("SignalTree",),
+    "dfi.results.interactions": ("Interactions",),
+    "dfi.results.split": ("Split",),
 }
 """Where the public names are defined; names that are not here are namespaces."""
 

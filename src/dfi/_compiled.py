@@ -32,6 +32,7 @@ from numba.core import event
 from numba.extending import overload, register_jitable
 
 from dfi._files import cache_folder
+from dfi._threads import allowed_threads
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -226,13 +227,15 @@ def run_tasks(
     """Run kernels on all jobs, side by side where there is ``work`` enough.
 
     Kernels release the interpreter's lock, so plain threads do, and nothing is asked of numba's own
-    thread pool, which other libraries and forked workers share badly. ``work`` counts what takes
+    thread pool, which other libraries and forked workers share badly. There are as many as the
+    caller has left (:mod:`dfi._threads`), or ``n_threads``. ``work`` counts what takes
     some ten nanoseconds: starting threads takes as long as thousands of them.
     """
     todo = list(jobs)
-    workers = n_threads if n_threads is not None else available_cores()
-    if n_threads is None and work < WORTH_THREADS:
-        workers = 1
+    if n_threads is not None:
+        workers = n_threads
+    else:
+        workers = 1 if work < WORTH_THREADS else allowed_threads()
     if workers <= 1 or len(todo) <= 1:
         for job in todo:
             task(job)
@@ -240,12 +243,6 @@ def run_tasks(
     with ThreadPoolExecutor(min(workers, len(todo))) as pool:
         for _ in pool.map(task, todo):
             pass
-
-
-def available_cores() -> int:
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 class _Announcer(event.Listener):

@@ -195,6 +195,8 @@ FEATURE = Text("the name of a feature")
 CORRELATION = Real("a number from -1 to 1", -1.0, 1.0, with_low=True, with_high=True)
 IMPORTANCE = Named("Importance", "a dfi.Importance", "pass what explain returns")
 LOCAL = Named("LocalAttributions", "a dfi.LocalAttributions", "pass what result.local returns")
+INTERACTIONS = Named("Interactions", "a dfi.Interactions", "pass what result.interactions returns")
+SPLIT = Named("Split", "a dfi.Split", "pass what result.split returns")
 LEARNERS = ("auto", "linear", "ridge", "boosting", "forest", "extra_trees")
 TRANSPORTS = (
     *("gaussian", "copula", "brenier", "entropic", "knothe-rosenblatt", "semicontinuous", "auto"),
@@ -445,11 +447,18 @@ COMMON: Mapping[str, Parameter] = {
         ),
         option="--missing",
     ),
+    "most_splits": Parameter((COUNT,)),
     "n": Parameter((COUNT,), "Rows."),
     "n_draws": Parameter((COUNT,)),
     "n_folds": Parameter((Whole(2),)),
     "n_jobs": Parameter(
-        (WORKERS,), "Parallel tasks (joblib); the result does not depend on it.", option="--jobs"
+        (WORKERS,),
+        (
+            "Parallel tasks (joblib), and threads of compiled kernels where there are fewer tasks; "
+            "the result does not depend on it. None: one task at a time, unless joblib is "
+            "configured, with kernels on the cores that OpenMP may use."
+        ),
+        option="--jobs",
     ),
     "n_repeats": Parameter(
         (COUNT,),
@@ -458,9 +467,10 @@ COMMON: Mapping[str, Parameter] = {
             "their spread is reported, and part of the standard errors. Every repeat splits the "
             'rows anew, except with ``estimator="auto"`` and ``cv=5``: there every third does, '
             "and the two after it only halve the training rows in another way, with the models "
-            "that are there already. By default 3 in that case, up to 5,000 rows, and 1 "
-            "otherwise; 5 where groups are units and ``cv`` is a number, because their scores "
-            "differ from split to split."
+            "that are there already. By default 3 in that case, up to 5,000 rows (6, two splits, "
+            "up to 400 rows and few columns, unless there are classes), and 1 otherwise; 5 where "
+            "groups are units and ``cv`` is a number, because their scores differ from split to "
+            "split."
         ),
         option="--repeats",
     ),
@@ -541,6 +551,8 @@ COMMON: Mapping[str, Parameter] = {
         "scales.",
         option="--keep",
     ),
+    "scored": Parameter((INTERACTIONS,), "The pairs.", kind="Interactions"),
+    "parted": Parameter((SPLIT,), "The split.", kind="Split"),
     "shrinkage": Parameter(
         (
             Real("a number in [0, 1)", 0.0, 1.0, with_low=True),
@@ -637,6 +649,7 @@ OWN: Mapping[tuple[str, str], Constraints] = {
     ("DLOCO", "n_partners"): (Whole(2),),
     ("Importance.keep", "share"): (LEVEL,),
     ("EntropicOT", "attribution"): (ATTRIBUTIONS,),
+    ("Importance.interactions", "top"): (Whole(0),),
     ("Importance.local", "sample"): (COUNT,),
     ("Importance.minus", "other"): (IMPORTANCE,),
     ("Importance.top", "k"): (COUNT,),

@@ -17,6 +17,7 @@ from dfi._data.groups import read_groups
 from dfi._data.outcome import Outcome
 from dfi._data.streams.read import is_stream
 from dfi._data.survival import read_times
+from dfi._models.crossfit import MOST_SPLITS
 from dfi._models.distribution import SMALLEST
 from dfi._models.fits import Cache
 from dfi._models.learners import no_learner_of, warn_of_refits
@@ -36,13 +37,17 @@ from dfi.methods import resolve_methods
 from dfi.methods.base import summed, with_thresholds, with_totals
 from dfi.methods.disentangled import Disentangled
 from dfi.methods.keep import keep_path
+from dfi.methods.pairs import pair_rows
 from dfi.methods.row_models import BACKGROUND, MOST_BYTES, LocalScale, explain_locally
+from dfi.methods.split import split_rows
 from dfi.results.collection import MethodRecord, Results
 from dfi.results.file import describe_setting, versions
 from dfi.results.importance import Importance
+from dfi.results.interactions import UNDERFITS, Interactions
 from dfi.results.keep import KeepList
 from dfi.results.local import NO_SPREAD, SPREAD_WORDS, LocalAttributions, positions_of
 from dfi.results.selection import Selection
+from dfi.results.split import Split
 from dfi.results.tables import NO_SIGNAL
 from dfi.transports import resolve_transport
 from dfi.transports.base import UnsuitableTransportError
@@ -64,6 +69,7 @@ if TYPE_CHECKING:
     from dfi._types import (
         Array,
         EstimatorLike,
+        Floats,
         GroupsLike,
         HorizonLike,
         Ints,
@@ -160,7 +166,7 @@ def explain(
     warn_of_refits(estimator, cv)
     method = Disentangled(**taken_by(Disentangled, given))
     method.check(prefit=isinstance(cv, str) and cv == "prefit")
-    fits = prepare(**taken_by(prepare, given), samples=True)
+    fits = prepare(**taken_by(prepare, given), samples=True, most_splits=MOST_SPLITS)
     return importances(fits, method, level, keep_rows=keep_rows)[method.name]
 
 
@@ -409,7 +415,7 @@ def sensitivity(
     }
     warn_of_refits(estimator, cv)
     next(iter(settings.values())).check(prefit=isinstance(cv, str) and cv == "prefit")
-    fits = prepare(**taken_by(prepare, given))
+    fits = prepare(**taken_by(prepare, given), most_splits=MOST_SPLITS)
     results: dict[str, Importance] = {}
     skipped: dict[str, str] = {}
     for label, method in settings.items():
@@ -596,6 +602,73 @@ class FittedSource:
                 "versions": versions(),
                 "data_sha256": fits.data.fingerprint,
             },
+            library=fits.table.library,
+        )
+
+    def interactions(
+        self, pairs: Sequence[tuple[int, int]] | None, leading: Ints, top: int
+    ) -> Interactions:
+        """Return the scores of pairs of units, largest first."""
+        fits = self.fits
+        found = pair_rows(fits, self.method, pairs, leading, top)
+        if found.underfits:
+            warn(UNDERFITS, InferenceWarning)
+        weights = fits.weights.take(found.rows)
+        order = np.argsort(-weights.mean(found.attributed), kind="stable")
+        spec = {
+            "question": "what pairs of features explain beyond sums of functions of one feature",
+            "explained_rows": len(found.rows),
+            "models": "models that did not see the row" if not fits.prefit else "the given model",
+            "standard_errors": found.words,
+            "unit": fits.loss.unit,
+            "outcome": fits.outcome.as_dict(),
+            "transport": resolve_transport(self.method.transport).specification(),
+            **({"caution": UNDERFITS} if found.underfits else {}),
+        }
+        named = tuple(tuple(found.names[k] for k in pair) for pair in found.pairs[order].tolist())
+
+        def made(
+            values: Floats, whole: Floats, own: Floats, latent: Interactions | None
+        ) -> Interactions:
+            basis = np.column_stack([values[:, order], found.explained])
+            table = replace(fits.table, matrix=fits.table.matrix[found.rows], present=None)
+            return Interactions(
+                pairs=named,
+                basis=InfluenceRows(basis, weights, fits.data.places_of(found.rows)),
+                whole=whole[order],
+                names=found.names,
+                own=own,
+                effects=found.effects[:, order],
+                features={} if fits.data.joint else row_features(table),
+                spec={**spec, "space": "attributed" if latent is not None else "latent"},
+                latent=latent,
+                level=self.level,
+                library=fits.table.library,
+            )
+
+        latent = made(found.latent, found.latent_whole, np.zeros(len(found.names)), None)
+        return made(found.attributed, found.whole, found.own, latent)
+
+    def split(self, names: tuple[str, ...], parts: InfluenceRows) -> Split:
+        """Return parts of units of what is explained (their sum last) taken apart."""
+        fits = self.fits
+        found = split_rows(fits, self.method)
+        shared = found.additive - found.unique
+        columns = [found.unique, shared, parts.values[:, :-1] - found.additive]
+        total = parts.mean[-1]
+        size = found.together.sum(axis=1, keepdims=True)
+        among = np.divide(found.together, size, out=np.zeros_like(found.together), where=size > 0)
+        return Split(
+            names=names,
+            basis=replace(parts, values=np.column_stack([*columns, parts.values[:, -1]])),
+            partners=among * (parts.weights.mean(shared) / total)[:, None],
+            spec={
+                "question": "what a feature knows alone, shares with others, and does with them",
+                "explained_rows": len(found.rows),
+                "outcome": fits.outcome.as_dict(),
+                "transport": resolve_transport(self.method.transport).specification(),
+            },
+            level=self.level,
             library=fits.table.library,
         )
 

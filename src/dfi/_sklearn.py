@@ -10,6 +10,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from dfi._docstrings import exemplified
+from dfi._models.crossfit import MOST_SPLITS
 from dfi._models.learners import warn_of_refits
 from dfi._models.prepare import prepare
 from dfi._parameters import check, documented, named_only, taken_by, validated
@@ -174,7 +175,7 @@ class DFI(BaseEstimator):
         warn_of_refits(self.estimator, self.cv)
         method = Disentangled(**taken_by(Disentangled, settings))
         method.check(prefit=isinstance(self.cv, str) and self.cv == "prefit")
-        fits = prepare(**taken_by(prepare, {**given, **settings}))
+        fits = prepare(**taken_by(prepare, {**given, **settings}), most_splits=MOST_SPLITS)
         self.n_features_in_ = len(fits.table.columns)
         if fits.table.library != "numpy":
             self.feature_names_in_ = np.asarray(fits.table.names, dtype=object)

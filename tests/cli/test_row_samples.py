@@ -75,3 +75,18 @@ def test_a_number_of_single_rows_that_is_none(rows):
     done, _ = run(rows, "--rows", "0")
     assert done.exit_code != 0
     assert "rows must be a whole number of 1 or more, got 0" in done.stderr
+
+
+def test_pairs_and_splits_are_written_and_shown(rows):
+    done, out = run(rows, "--interactions", "--split")
+    assert done.exit_code == 0, done.output
+    told = json.loads(done.stdout)
+    assert told["interactions"]["n_tested"] == 3
+    assert {row["name"] for row in told["split"]["rows"]} == {"x0", "x1", "x2"}
+    pairs = pl.read_csv(out / "interactions.csv")
+    assert pairs.columns[:2] == ["feature", "partner"]
+    assert len(pairs) == 3
+    assert pl.read_parquet(out / "split.parquet")["share"].sum() == pytest.approx(1.0)
+    page = (out / "report.html").read_text()
+    assert "Which features act together" in page
+    assert "Shares taken apart" in page

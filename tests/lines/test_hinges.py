@@ -214,7 +214,7 @@ def test_threads_give_the_same_bits(monkeypatch):
     lines = lines_of(Reference.empirical(GENERATOR.standard_normal((30, 3))))
     alone = MODEL.moments(lines)
     monkeypatch.setattr("dfi._compiled.WORTH_THREADS", 0)
-    monkeypatch.setattr("dfi._compiled.available_cores", lambda: 3)
+    monkeypatch.setattr("dfi._compiled.allowed_threads", lambda: 3)
     together = MODEL.moments(lines)
     np.testing.assert_array_equal(together.mean, alone.mean)
     np.testing.assert_array_equal(together.hermite, alone.hermite)

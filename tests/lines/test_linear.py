@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pickle
+
 import numpy as np
 import pytest
 from sklearn.linear_model import ElasticNet, HuberRegressor, LinearRegression, Ridge, RidgeCV
@@ -77,3 +79,29 @@ def test_moments_of_a_law_are_computed_once_and_belong_to_all(monkeypatch):
     assert reference.moments(2)[0] is first
     with pytest.raises(ValueError, match="read-only"):
         second[0] = 1.0
+
+
+@pytest.mark.parametrize("equal", [True, False])
+def test_a_law_of_rows_is_the_empirical_law_of_all_moved_rows(equal):
+    """Sorted late and coordinate by coordinate, or not at all for moments: the same law."""
+    generator = np.random.default_rng(3)
+    latent, mass = generator.standard_normal((40, 3)), np.ones(40)
+    if not equal:
+        mass = generator.integers(0, 3, 40).astype(float)
+    offsets = np.array([[-1.0, 0.0, 0.3], [0.5, 0.0, -0.2]])
+    shares = np.array([0.25, 0.75])
+    late = Reference.of_rows(latent, mass, offsets, shares)
+    rows = np.concatenate([latent + offset for offset in offsets])
+    whole = Reference.empirical(rows, np.concatenate([share * mass for share in shares]))
+    np.testing.assert_array_equal(late.values, whole.values)
+    np.testing.assert_allclose(late.cumulative, whole.cumulative, rtol=1e-14)
+    for coordinates in (np.array([1]), np.array([2, 0])):
+        part, expected = late.only(coordinates), whole.only(coordinates)
+        np.testing.assert_allclose(
+            part.three_moments(len(coordinates)), expected.three_moments(len(coordinates)),
+            rtol=1e-12, atol=1e-14,
+        )  # fmt: skip
+        np.testing.assert_array_equal(part.values, expected.values)
+        np.testing.assert_array_equal(part.atoms(0)[0], expected.atoms(0)[0])
+    again = pickle.loads(pickle.dumps(late))  # noqa: S301
+    np.testing.assert_array_equal(again.values, whole.values)

@@ -140,6 +140,42 @@ def test_trees_after_a_smooth_margin_are_exact_where_the_law_is_short(family):
         assert error < 4e-3 * np.std(mean)
 
 
+@pytest.mark.parametrize("gaps", [False, True])
+@pytest.mark.parametrize("family", ["bernoulli", "poisson"])
+def test_trees_of_categories_after_a_smooth_margin_are_those_of_moved_rows(family, gaps):
+    """Walked once a line, piece by piece; beside every moved row predicted on its own."""
+    levels = np.array(["a", "b", "c", "d"])[np.digitize(X[:, 1], [-1.0, 0.0, 1.0])]
+    value = np.where(rng.random(N) < 0.2, np.nan, X[:, 2]) if gaps else X[:, 2]
+    frame = pd.DataFrame({"x": X[:, 0], "level": levels, "value": value})
+    table = read_data(frame, MARGIN).table
+    matrix, p = table.matrix, table.matrix.shape[1]
+    model = BoostedMargins(
+        base=LinkedQuadratic(family=family), boosting=LinkedBoosting(family=family)
+    ).fit(matrix, OUTCOMES[family])
+    found = read(model, table, matrix)
+    assert isinstance(found.margin, TreeMargin)
+    assert found.margin.trees.categories
+    directions = np.random.default_rng(5).standard_normal((p, 2))
+    latent = np.random.default_rng(6).standard_normal((N, 2))
+    for size in (N, 2000):
+        values = np.random.default_rng(7).standard_normal((size, 2))
+        law = Reference.empirical(np.vstack([latent, values]))
+        lines = Lines(matrix[:8], latent[:8], directions, law, np.zeros((1, 2)))
+        moments = found.moments(lines)
+        for j in range(2):
+            t, mass = law.atoms(j)
+            step = t - latent[:8, [j]]
+            step[np.abs(step) < 1e-12] = 0.0
+            moved = matrix[:8, None, :] + step[:, :, None] * directions[:, j]
+            predicted = found.predict(moved.reshape(-1, p)).reshape(8, -1)
+            both = ((moments.mean, mass), (moments.hermite, mass * t))
+            for own, weight in both:
+                true = predicted @ weight
+                error = np.sqrt(np.mean((own[0, :, j] - true) ** 2))
+                # values of a short law are summed, a long one is put into cells
+                assert error < (1e-11 if size == N else 2e-2) * np.std(true)
+
+
 def test_offsets_of_a_random_kernel_shift_the_rows():
     model = LinkedRidge().fit(X, CLASSES)
     offsets = np.array([[0.0, 0.0, 0.0], [0.4, 0.0, -0.3]])

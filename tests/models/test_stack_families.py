@@ -26,7 +26,6 @@ from dfi._models.families import Link
 from dfi._models.glm import LinkedQuadratic, LinkedRidge
 from dfi._models.learners import resolve_learner
 from dfi._models.linked import BoostedMargins, LinkedBoosting, LinkedNetwork
-from dfi._models.parallel import thread_pools
 from dfi._models.stack import (
     VARIANCE_SHARE,
     LossRisk,
@@ -36,6 +35,7 @@ from dfi._models.stack import (
     family_members,
     risk_of,
 )
+from dfi._threads import thread_pools
 from dfi.losses import BRIER, GAMMA, LOG_LOSS, POISSON
 
 FAMILIES = ("bernoulli", "poisson", "gamma")

@@ -12,6 +12,7 @@ from dfi._data.weights import Weights
 from dfi._models.quality import Quality, combined_quality
 from dfi.inference.influence import InfluenceRows
 from dfi.inference.shares import beside, shares_of
+from dfi.inference.tests import adjust_p_values
 from dfi.results import words
 from dfi.results.importance import Importance
 from dfi.warnings import InferenceWarning
@@ -67,13 +68,39 @@ def test_error_of_a_share_is_that_of_its_influence_values(of):
     r = u.mean(axis=0) / total.mean()
     influence = r + (u - r * total[:, None]) / total.mean()
     found = result.shares(of)
-    assert list(found.columns) == ["feature", "share", "se", "ci_low", "ci_high"]
+    assert list(found.columns) == ["feature", "share", "se", "ci_low", "ci_high", "z", "p", "p_adj"]
     np.testing.assert_allclose(found["share"], r)
     np.testing.assert_allclose(influence.mean(axis=0), r)
     np.testing.assert_allclose(found["se"], influence.std(axis=0, ddof=1) / np.sqrt(len(u)))
-    assert (found["ci_low"] <= np.maximum(found["share"], 0.0)).all()
-    assert (found["ci_high"] >= found["share"]).all()
-    assert (found["ci_low"] >= 0).all()
+    assert (found["ci_low"] <= found["share"]).all()
+    assert (found["ci_high"] >= np.maximum(found["share"], 0.0)).all()
+    assert (found["ci_low"] >= np.minimum(found["share"], 0.0)).all()
+    np.testing.assert_allclose(found["p"], norm.sf(found["share"] / found["se"]))
+    np.testing.assert_allclose(found["p_adj"], adjust_p_values(found["p"]))
+
+
+@pytest.mark.parametrize("of", [None, "explained", "null", "sum"])
+def test_contrast_of_shares_is_that_of_their_influence_values(of):
+    result = build()
+    u, totals = result.influence, result.totals.values
+    total = {
+        None: np.ones(len(u)), "null": totals[:, 0], "explained": totals[:, 1],
+        "sum": u.sum(axis=1),
+    }[of]  # fmt: skip
+    r = u.mean(axis=0) / total.mean()
+    influence = u if of is None else (u - r * total[:, None]) / total.mean()
+    error = (influence[:, 0] - influence[:, 1]).std(ddof=1) / np.sqrt(len(u))
+    found = result.contrast(result.names[0], result.names[1], of)
+    assert found.value == pytest.approx(r[0] - r[1])
+    assert found.se == pytest.approx(error)
+    assert found.p == pytest.approx(2 * norm.sf(abs(r[0] - r[1]) / error))
+    assert found.ci_low == pytest.approx(r[0] - r[1] - norm.isf(0.5 * (1 - result.level)) * error)
+
+
+def test_contrast_of_shares_needs_their_total():
+    result = build()
+    with pytest.raises(ValueError, match="does not hold what shares of 'explained'"):
+        (result - result).contrast(*result.names[:2], "explained")
 
 
 def test_error_of_a_share_agrees_with_the_grouped_jackknife():

@@ -59,6 +59,8 @@ def test_a_feature_is_graded_alone_and_the_whole_by_what_holds_half_of_its_score
     assert small.by_feature[first] == "sound"
     unsafe = judged(plain, finding("distrust", last)).trust
     assert (unsafe.grade, unsafe.by_feature[last].grade) == ("with care", "do not rely on it")
+    assert unsafe.reasons[0].severity == "care"
+    assert unsafe.by_feature[last].reasons[0].severity == "distrust"
     leading = judged(plain, finding("distrust", first)).trust
     assert leading == "do not rely on it"
     assert leading.by_feature[last] == "sound"

@@ -142,7 +142,8 @@ def test_some_rows_are_enough(monkeypatch):
     law = LAWS["product and its factor"]
     X, y = rows_of(law, n=1200, correlation=0.3)
     every = parts_of(X, y, Known(law), form="loco").parts
-    monkeypatch.setattr(walks, "STEPS", 100 * 2 * walks.CYCLES * 3)
+    monkeypatch.setattr(walks, "FEWEST_STEPS", 100 * 2 * walks.CYCLES * 3)
+    monkeypatch.setattr(walks, "MOST_STEPS", 100 * 2 * walks.CYCLES * 3)
     some = parts_of(X, y, Known(law), form="loco").parts
     error = some.std(axis=0, ddof=1) / np.sqrt(len(some))
     assert np.all(np.abs(some.mean(axis=0) - every.mean(axis=0)) < 4.0 * error)
@@ -173,3 +174,16 @@ def test_one_column_has_all_of_it():
     X = generator.standard_normal((120, 1))
     result = dfi.explain(X, X[:, 0] + generator.standard_normal(120), KNeighborsRegressor(), cv=3)
     assert result.shares()["share"].tolist() == pytest.approx([1.0])
+
+
+def test_solution_on_a_graph_is_that_of_the_pseudo_inverse():
+    generator = np.random.default_rng(3)
+    n = 30
+    cycles = [generator.permutation(n) for _ in range(2)]
+    tails, heads = np.concatenate(cycles), np.concatenate([np.roll(c, 1) for c in cycles])
+    counted, change = generator.random(2 * n) + 0.1, generator.standard_normal((2, 2 * n, 4))
+    incidence = np.eye(n)[tails] - np.eye(n)[heads]
+    inverse = np.linalg.pinv(incidence.T * counted @ incidence, hermitian=True)
+    expected = inverse @ ((incidence.T * counted) @ change)
+    found = walks._least_squares(change, tails, heads, counted, n)
+    np.testing.assert_allclose(found, expected, atol=1e-9)

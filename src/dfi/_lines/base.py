@@ -56,16 +56,15 @@ class Reference:
     @classmethod
     def empirical(cls, latent: Floats, weights: Floats | None = None) -> Reference:
         mass = np.ones(len(latent)) if weights is None else np.asarray(weights, dtype=float)
-        if np.all(mass == mass[0]):
-            # Which row a value comes from does not matter, and sorting is quicker than ordering.
-            values = np.ascontiguousarray(np.sort(latent.T, axis=1).T)
-            cumulative = np.repeat(np.cumsum(mass)[:, None], latent.shape[1], axis=1)
-        else:
-            order = np.argsort(latent, axis=0, kind="stable")
-            values = np.ascontiguousarray(np.take_along_axis(latent, order, axis=0))
-            cumulative = np.cumsum(mass[order], axis=0)
-        cumulative /= cumulative[-1]
-        return cls("empirical", values, np.ascontiguousarray(cumulative))
+        return cls("empirical", *_sorted(latent, mass))
+
+    @staticmethod
+    def of_rows(latent: Floats, weights: Floats, offsets: Floats, shares: Floats) -> Reference:
+        """Return the law of rows, each moved by every one of the offsets (q, d) with its share.
+
+        Coordinates are sorted when they are asked for: refits of units ask for few.
+        """
+        return _LawOfRows(latent, weights, offsets, shares)
 
     def only(self, coordinates: Ints) -> Reference:
         """Return the law of some of the coordinates, in the order given."""
@@ -133,6 +132,71 @@ class Reference:
         if self.cumulative is None:
             raise TypeError("a Gaussian reference law has no atoms")
         return np.diff(self.cumulative, axis=0, prepend=0.0)
+
+
+class _LawOfRows(Reference):
+    """The empirical law of rows that are moved by offsets, sorted when its values are needed."""
+
+    def __init__(self, latent: Floats, weights: Floats, offsets: Floats, shares: Floats) -> None:
+        # a frozen dataclass, whose other fields are the properties below
+        vars(self).update(kind="empirical", rows=(latent, weights, offsets, shares))
+
+    if not TYPE_CHECKING:
+
+        @cached_property
+        def values(self) -> Floats:
+            return self._law[0]
+
+        @cached_property
+        def cumulative(self) -> Floats:
+            return self._law[1]
+
+    @cached_property
+    def _law(self) -> tuple[Floats, Floats]:
+        latent, weights, offsets, shares = vars(self)["rows"]
+        moved = latent[None] + offsets[:, None]
+        return _sorted(moved.reshape(-1, latent.shape[1]), np.outer(shares, weights).ravel())
+
+    def only(self, coordinates: Ints) -> Reference:
+        latent, weights, offsets, shares = vars(self)["rows"]
+        key = coordinates.tobytes()
+        if key not in self._parts:
+            self._parts[key] = _LawOfRows(
+                latent[:, coordinates], weights, offsets[:, coordinates], shares
+            )
+        return self._parts[key]
+
+    def three_moments(self, d: int) -> tuple[Floats, Floats, Floats]:
+        del d
+        return self.kept(_moments_of_rows)
+
+
+def _moments_of_rows(law: _LawOfRows) -> tuple[Floats, Floats, Floats]:
+    latent, weights, offsets, shares = vars(law)["rows"]
+    mass = weights / weights.sum()
+    found = np.zeros((3, latent.shape[1]))
+    for offset, share in zip(offsets, shares / shares.sum(), strict=True):
+        moved = latent + offset
+        power = moved
+        for k in range(3):
+            found[k] += share * (mass @ power)
+            power = power * moved
+    found.flags.writeable = False  # everybody is handed the same array
+    return found[0], found[1], found[2]
+
+
+def _sorted(latent: Floats, mass: Floats) -> tuple[Floats, Floats]:
+    """Return the values of each column ascending, and the share of the mass up to each."""
+    if np.all(mass == mass[0]):
+        # Which row a value comes from does not matter, and sorting is quicker than ordering.
+        values = np.ascontiguousarray(np.sort(latent.T, axis=1).T)
+        cumulative = np.repeat(np.cumsum(mass)[:, None], latent.shape[1], axis=1)
+    else:
+        order = np.argsort(latent, axis=0, kind="stable")
+        values = np.ascontiguousarray(np.take_along_axis(latent, order, axis=0))
+        cumulative = np.cumsum(mass[order], axis=0)
+    cumulative /= cumulative[-1]
+    return values, np.ascontiguousarray(cumulative)
 
 
 def _moments(reference: Reference) -> tuple[Floats, Floats, Floats]:

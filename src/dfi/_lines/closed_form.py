@@ -53,6 +53,7 @@ LINEAR_MODELS = (
     *(getattr(linear_model, name) for name in LINEAR_NAMES.split()),
 )
 ARGUMENTS_AT_ONCE = 1 << 20
+VALUES_IN_CACHE = 1 << 15
 """Arguments of a network's units that are held at once: 8 MB of them."""
 
 
@@ -305,8 +306,15 @@ class HingeLines:
         return f"closed form ({len(self.slopes)} hinges)"
 
     def predict(self, points: Floats) -> Floats:
-        arguments = np.clip(points @ self.directions + self.offsets, *self.reach)
-        return np.asarray(bent_hinge(arguments) @ self.slopes + self.intercept)
+        found = np.empty(len(points))
+        # few rows at a time, whose arguments stay in the cache
+        for part in blocks(len(points), VALUES_IN_CACHE // len(self.slopes)):
+            arguments = points[part] @ self.directions
+            arguments += self.offsets
+            np.clip(arguments, *self.reach, out=arguments)
+            found[part] = bent_hinge(arguments) @ self.slopes
+        found += self.intercept
+        return found
 
     def along(self, lines: Lines, j: int, back: Floats, nodes: Floats) -> Floats:
         """Return the value of each row at each node of line ``j``, (n, nodes)."""

@@ -12,10 +12,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from dfi._compiled import SOURCES, Kernel, inlined
 
 if TYPE_CHECKING:
-    from dfi._types import Floats, Ints
+    from numpy.typing import NDArray
+
+    from dfi._lines.trees.kernels_blocks import Nodes
+    from dfi._types import Floats
 
 BEND = 2.0
 """Where a unit's parabola ends, as in :mod:`dfi._models.network`: a constant once compiled."""
@@ -93,46 +98,53 @@ def _rise(value: float, place: float, row: Floats) -> None:
 
 @Kernel
 def tree_margins(
-    points: Floats,
+    trees: Nodes,
+    columns: Floats,
     direction: Floats,
     back: Floats,
+    line: NDArray[np.int64],
+    low: Floats,
+    high: Floats,
     nodes: Floats,
     ends: Floats,
-    feature: Ints,
-    threshold: Floats,
-    left: Ints,
-    right: Ints,
-    value: Floats,
-    roots: Ints,
-    branches: Ints,
+    branches: NDArray[np.int64],
     places: Floats,
     out: Floats,
     _sources: int = SOURCES,
 ) -> None:
     """Add the trees at each row and node to ``out`` (n, nodes), zeros; nodes ascend.
 
-    With the ``ends`` (nodes + 1,) of the cells that nodes stand for, their mean over each cell.
-    ``branches`` (depth,) and ``places`` (depth, 2) hold branches to come and between which places
-    they are reached.
+    Rows come transposed, in ``columns`` (p, pieces): the ``line`` of each piece, on which no level
+    changes, between ``low`` and ``high``. With the ``ends`` (nodes + 1,) of the cells that nodes
+    stand for, their mean over each cell. ``branches`` (depth,) and ``places`` (depth, 2) hold
+    branches to come and between which places they are reached.
     """
-    count = nodes.shape[0]
-    for i in range(points.shape[0]):
-        for tree in range(roots.shape[0]):
-            branches[0], places[0, 0], places[0, 1] = roots[tree], 0.0, count
+    width = columns.shape[0]
+    for k in range(line.shape[0]):
+        i = line[k]
+        begin = _place(0.0, 1.0, 0.0, low[k], nodes, ends)
+        stop = _place(0.0, 1.0, 0.0, high[k], nodes, ends)
+        for tree in range(trees.roots.shape[0]):
+            branches[0], places[0, 0], places[0, 1] = trees.roots[tree], begin, stop
             height = 1
             while height > 0:
                 height -= 1
                 node, first, last = branches[height], places[height, 0], places[height, 1]
-                while feature[node] >= 0:
-                    f = feature[node]
-                    x, step = points[i, f], direction[f]
-                    near, far = left[node], right[node]
+                while trees.feature[node] >= 0:
+                    f = trees.feature[node]
+                    threshold = trees.cut[node]
+                    near, far = node + 1, np.int64(trees.right[node])
+                    if f >= width:
+                        level = int(columns[trees.source[f - width], k])
+                        node = near if trees.seen[f - width, level] <= threshold else far
+                        continue
+                    x, step = columns[f, k], direction[f]
                     if step == 0.0:
-                        node = near if x <= threshold[node] else far
+                        node = near if x <= threshold else far
                         continue
                     if step < 0.0:
                         near, far = far, near
-                    cut = _place(x, step, back[i], threshold[node], nodes, ends)
+                    cut = _place(x, step, back[i], threshold, nodes, ends)
                     if cut <= first:
                         node = far
                     elif cut >= last:
@@ -142,7 +154,8 @@ def tree_margins(
                         height += 1
                         node, last = near, cut
                 # differences first: they are summed along the line in the end
-                _rise(value[node], first, out[i])
-                _rise(-value[node], last, out[i])
-        for m in range(1, count):
+                _rise(trees.cut[node], first, out[i])
+                _rise(-trees.cut[node], last, out[i])
+    for i in range(out.shape[0]):
+        for m in range(1, nodes.shape[0]):
             out[i, m] += out[i, m - 1]

@@ -90,45 +90,34 @@ class TreeMargin:
         return self.smooth.predict(points) + self.trees.predict(points)
 
     def along(self, lines: Lines, j: int, back: Floats, nodes: Floats) -> Floats:
-        smooth = self.smooth.along(lines, j, back, nodes)
-        if self.trees.categories:
-            return smooth + self._predicted(lines, j, back, nodes)
         from dfi._compiled import kernel_array
         from dfi._lines.kernels_linked import tree_margins
+        from dfi._lines.trees.kernels_pieces import cuts_of, pieces_of, seen_by_trees
 
-        trees = self.trees.ensemble
+        points, width = kernel_array(lines.points, np.float64), lines.points.shape[1]
+        trees, direction = self.trees.nodes(width), lines.directions[:, j]
+        low, high = float(nodes[0]) - 1.0, float(nodes[-1]) + 1.0
+        cuts = cuts_of(self.trees.categories)
+        pieces = pieces_of(points, kernel_array(back, np.float64), direction, cuts, low, high)
+        copied = np.repeat(direction[cuts.source], np.diff(cuts.copies))
         out = np.zeros((len(back), len(nodes)))
         tree_margins(
-            kernel_array(lines.points, np.float64),
-            kernel_array(lines.directions[:, j], np.float64),
+            trees,
+            seen_by_trees(points, pieces.line, pieces.levels, cuts),
+            np.concatenate([direction, np.zeros(len(cuts.source)), copied]),
             kernel_array(back, np.float64),
+            pieces.line,
+            pieces.low,
+            pieces.high,
             kernel_array(nodes, np.float64),
             kernel_array(lines.reference.kept(_cells, j)[2], np.float64),
-            kernel_array(trees.feature, np.intp),
-            kernel_array(trees.threshold, np.float64),
-            kernel_array(trees.left, np.intp),
-            kernel_array(trees.right, np.intp),
-            kernel_array(trees.value, np.float64),
-            kernel_array(trees.roots, np.intp),
-            np.empty(len(trees.feature) + 1, dtype=np.intp),
-            np.empty((len(trees.feature) + 1, 2)),
+            np.empty(trees.depth + 2, dtype=np.int64),
+            np.empty((trees.depth + 2, 2)),
             out,
         )
-        smooth += out
-        smooth += trees.intercept
-        return smooth
-
-    def _predicted(self, lines: Lines, j: int, back: Floats, nodes: Floats) -> Floats:
-        """Return the trees at rows moved to each node: levels of categories decide their splits."""
-        step = nodes - back[:, None]
-        # a row's own value is a node: rounding must not move the row from there
-        step = np.where(np.abs(step) <= ROUNDING * np.abs(nodes).max(), 0.0, step)
-        found = np.empty(step.shape)
-        width = lines.points.shape[1]
-        for part in blocks(len(back), VALUES_AT_ONCE // (len(nodes) * width)):
-            moved = lines.points[part, None, :] + step[part, :, None] * lines.directions[:, j]
-            found[part] = self.trees.predict(moved.reshape(-1, width)).reshape(-1, len(nodes))
-        return found
+        out += self.smooth.along(lines, j, back, nodes)
+        out += self.trees.ensemble.intercept
+        return out
 
 
 @dataclass(frozen=True)

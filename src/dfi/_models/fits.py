@@ -187,12 +187,14 @@ class Fits:
         random_state: int | None = 0,
         workers: Workers | None = None,
         seeds: Seeds | None = None,
+        most_splits: int = 1,
     ) -> Self:
         """Split the rows and prepare to fit the learner for every fold.
 
         Rows are split anew ``n_repeats`` times, with the default learner and five folds every third
         time: in between the training rows of each fold are only halved in another way, which costs
         no further fit. By default three times there, up to ``MOST_ROWS`` rows, and once elsewhere.
+        Rows of a small table are split ``most_splits`` times then.
         """
         seeds = Seeds.of(random_state) if seeds is None else seeds
         loss = loss_for(data.outcome, loss)
@@ -205,7 +207,7 @@ class Fits:
         if loss.name == LOG_LOSS.name and needs_scaling(learner):
             learner = TemperatureScaled(estimator=learner)
         check_sizes(data, cv)
-        n_repeats, halvings = repeats_and_halvings(learner, data, cv, n_repeats)
+        n_repeats, halvings = repeats_and_halvings(learner, data, cv, n_repeats, most_splits)
         repeats = (
             (split.folds(data.places_of(np.arange(data.table.n_rows))),)
             if split is not None

@@ -26,7 +26,7 @@ from sklearn.utils.validation import (
     validate_data,
 )
 
-from dfi._models.parallel import thread_pools
+from dfi._threads import thread_pools
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike

@@ -20,8 +20,8 @@ import time
 from collections import Counter
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import cache, cached_property
-from itertools import chain
+from functools import cached_property
+from itertools import chain, islice
 from multiprocessing import resource_tracker
 from types import BuiltinFunctionType, FunctionType
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar, cast, runtime_checkable
@@ -30,10 +30,10 @@ import numpy as np
 from joblib import Parallel, cpu_count, delayed
 from joblib.externals.loky.backend import resource_tracker as loky_tracker
 from joblib.parallel import BACKENDS, get_active_backend
-from threadpoolctl import ThreadpoolController
 from tqdm.std import tqdm  # text everywhere: tqdm.auto asks for widgets in notebooks
 
 from dfi._parameters import InvalidParameterError, argument, check
+from dfi._threads import machine_threads, threads_allowed
 
 try:
     import cloudpickle
@@ -156,12 +156,6 @@ def telling_bar(
         yield Bar(bar, since)
 
 
-@cache
-def thread_pools() -> ThreadpoolController:
-    """Return the process's thread pools; looking them up takes longer than a small fit."""
-    return ThreadpoolController()
-
-
 def in_parallel(
     tasks: Iterable[Any],
     n_jobs: int | None,
@@ -172,6 +166,8 @@ def in_parallel(
     steps: Iterable[int] = (),
 ) -> Iterator[Any]:
     """Run delayed calls through joblib and return their results one by one.
+
+    As many threads as there are workers do all the work: those that tasks leave are their kernels'.
 
     ``threads`` where tasks only predict: the models stay where they are, unless the caller has
     chosen a backend; ``here`` where tasks must not leave this process at all.
@@ -213,13 +209,35 @@ def in_parallel(
         results = chain.from_iterable(
             map(pickle.loads, parallel(_packed(list(tasks), backend, n_workers)))
         )
-    elif lists:
-        results = iter(parallel(tasks))
     else:
-        with _interrupts_held(processes=not threads and n_workers > 1):
-            # A generator starts its workers in the call, and runs nothing here until it is read.
-            results = parallel(tasks)
+        told = n_jobs is not None or given is not None or n_workers > 1
+        tasks = _with_threads(tasks, n_workers, n_workers if told else machine_threads())
+        if lists:
+            results = iter(parallel(tasks))
+        else:
+            with _interrupts_held(processes=not threads and n_workers > 1):
+                # A generator starts its workers in the call; it runs nothing here until it is read.
+                results = parallel(tasks)
     return results if shares or advance is None else _told(results, advance, steps)
+
+
+def _with_threads(tasks: Iterable[Any], n_workers: int, total: int) -> Iterator[object]:
+    """Yield tasks that share ``total`` threads; a single one has all of them for its kernels."""
+    waiting = iter(tasks)
+    first = list(islice(waiting, 2))
+    count = total if len(first) == 1 else max(1, total // n_workers)
+    for function, arguments, named in chain(first, waiting):
+        yield delayed(_run_with_threads)(count, function, arguments, named)
+
+
+def _run_with_threads(
+    count: int,
+    function: Callable[..., object],
+    arguments: tuple[object, ...],
+    named: dict[str, object],
+) -> object:
+    with threads_allowed(count):
+        return function(*arguments, **named)
 
 
 def _told(results: Iterator[Answer], advance: Advance, steps: Iterable[int]) -> Iterator[Answer]:

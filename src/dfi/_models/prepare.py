@@ -102,6 +102,7 @@ def prepare(
     explain_rows: int | str | None = None,
     samples: bool = False,
     row_id: str | None = None,
+    most_splits: int = 1,
 ) -> Fits:
     """Read the data and split them once; models are fitted when a method asks for them.
 
@@ -116,6 +117,9 @@ def prepare(
     samples : bool, default=False
         Whether the methods that will be asked take sums over all rows of such a table, and a sample
         of ``fit_rows`` of them.
+    most_splits : int, default=1
+        How often the rows of a small table are split where ``n_repeats`` is not given: methods that
+        refit the regression take one split.
 
     Returns
     -------
@@ -279,6 +283,7 @@ def fits_of(
     random_state: int | None = 0,
     progress: bool | None = None,
     seeds: Seeds | None = None,
+    most_splits: int = 1,
 ) -> Fits:
     """Split data that were read already, or take a fitted model for them, as ``cv`` says."""
     if data.dropped and not (isinstance(cv, int | np.integer | str) or hasattr(cv, "split")):
@@ -291,7 +296,7 @@ def fits_of(
         raise ValueError(f"unknown cv {cv!r}: pass a number of folds, a splitter or 'prefit'")
     if n_repeats is None:
         n_repeats = GROUP_REPEATS if data.joint and isinstance(cv, int) else None
-    fit = partial(Fits.cross, cv=cv)
+    fit = partial(Fits.cross, cv=cv, most_splits=most_splits)
     if isinstance(cv, str):
         fit = partial(Fits.of_fitted, scale=scale)
     return fit(

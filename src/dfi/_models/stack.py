@@ -45,9 +45,9 @@ from dfi._models.linked import (
     LinkedObliqueBoosting,
 )
 from dfi._models.network import BentHingeNetwork
-from dfi._models.parallel import thread_pools
 from dfi._models.quadratic import BoundedRidge, QuadraticRidge
 from dfi._models.weighted import weight_arguments
+from dfi._threads import thread_pools
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -294,9 +294,7 @@ class Scores:
         loud = 1.0 if self.unread is None else np.where(self.unread, 0.0, 1.0)
         known = self.known
         rate, (influence,) = common_gain([(known.latent * loud, smaller.latent * loud, weights)])
-        count = len(self.latent_by_repeat)
-        # which repeat of the smaller models goes with which does not matter, but that all do
-        repeats = np.arange(count) % len(smaller.latent_by_repeat)
+        repeats = partners(len(self.latent_by_repeat), len(smaller.latent_by_repeat))
 
         def gained(aware: Floats, larger: Floats, before: Floats) -> Floats:
             mean = weights.mean(aware)
@@ -380,6 +378,11 @@ def gained_rows(
     Half of what a score has gained by itself, and half of what it would have with all.
     """
     return np.asarray(0.5 * (larger - smaller + rate * aware + influence[:, None] * mean))
+
+
+def partners(count: int, of: int) -> Ints:
+    """Return which repeat of smaller models goes with each of the larger: one of its own split."""
+    return np.arange(count) * of // count
 
 
 def pool(

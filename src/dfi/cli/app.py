@@ -46,6 +46,8 @@ EXPLAIN_FILES = ("importance.csv", "importance.parquet", "result.dfi", "report.h
 GROUP_FILES = ("groups.csv", "groups.parquet")
 KEEP_FILES = ("keep.csv", "keep.parquet")
 CLASS_FILES = ("classes.csv", "classes.parquet")
+PAIR_FILES = ("interactions.csv", "interactions.parquet")
+SPLIT_FILES = ("split.csv", "split.parquet")
 COMPARE_FILES = ("comparison.csv", "comparison.parquet", "report.html")
 SENSITIVITY_FILES = ("sensitivity.csv", "sensitivity.parquet", "ranks.png", "report.html")
 CHANGE_FILES = (
@@ -184,23 +186,28 @@ def explain(
     fit_rows: options.FitRows = None,
     rows_shown: options.ShownRows = None,
     keep: options.KeptShare = None,
+    interactions: options.Interactions = False,
+    split: options.Split = False,
     top: options.Top = 10,
 ) -> None:
     """Explain a column of a table by its other columns.
 
     The target may be a quantity, a count, or labels of two or more classes. Writes importance.csv,
     importance.parquet, result.dfi, report.html and log.txt into a folder, for three classes and
-    more also classes.csv and classes.parquet, with --keep keep.csv and keep.parquet.
+    more also classes.csv and classes.parquet, with --keep, --interactions and --split a table of
+    that name (.csv and .parquet).
     """
     summed = request.groups is not None and request.units == "columns"
     files = EXPLAIN_FILES + (GROUP_FILES if summed else ())
     files += () if keep is None else KEEP_FILES
+    files += (PAIR_FILES if interactions else ()) + (SPLIT_FILES if split else ())
     run = Run(context, request, "", files, perhaps=CLASS_FILES)
     console = run.console
     with console.warnings():
         arguments = run.read(f"explaining {request.target!r}", parts=True)
         from dfi.cli.outputs import write_tables
         from dfi.methods.stages import answers_interrupts
+        from dfi.report.sections import section_summaries
         from dfi.results.views import finite, unit_rows
         from dfi.results.words import null_label, quality_text, sample_text
 
@@ -219,6 +226,9 @@ def explain(
         )
         answers_interrupts.set(False)
         kept = None if keep is None else result.keep(keep)
+        parted = result.split() if split else None
+        pairs = result.interactions() if interactions else None
+        sections = [section for section in (parted, pairs) if section is not None]
         rows, quality = unit_rows(result), result.quality
         unit = "group" if result.space == "group" else "feature"
         words = result.basis.words
@@ -240,9 +250,15 @@ def explain(
                 write_tables(result.group().table(), stage, "groups")
             if kept is not None:
                 write_tables(kept.table(), stage, "keep")
+            if pairs is not None:
+                write_tables(pairs.table(), stage, "interactions")
+            if parted is not None:
+                write_tables(parted.table(), stage, "split")
             result.save(stage / "result.dfi")
             page = stage / "report.html"
-            dfi.report.write_report(result, page, target=request.target, rows=rows_shown)
+            dfi.report.write_report(
+                result, page, target=request.target, rows=rows_shown, sections=sections
+            )
             stamp = datetime.now(UTC).isoformat(timespec="seconds")
             (stage / "log.txt").write_text(f"{stamp} {line}\n", encoding="utf-8")
     written = run.folder.written
@@ -263,8 +279,9 @@ def explain(
             null=null_label(result.spec),
             trust=str(result.trust),
         )
-        if kept is not None:
-            print_lines(repr(kept))
+        for further in (kept, *sections):
+            if further is not None:
+                print_lines(repr(further))
 
     r2 = finite(quality.r2)
     run.end(
@@ -282,6 +299,7 @@ def explain(
             "standard_errors": words,
             "features": rows,
             **({} if kept is None else {"keep": kept.as_dict()}),
+            **section_summaries(sections),
         },
         show,
         line,

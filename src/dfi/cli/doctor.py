@@ -22,6 +22,7 @@ from dfi._data.outcome import Outcome
 from dfi._data.source import LARGE_ROWS
 from dfi._data.table import refused_columns
 from dfi._data.text import find_dates
+from dfi._models.crossfit import MOST_SPLITS
 from dfi._models.prepare import prepare
 from dfi._run import refusal
 from dfi._scoring.forms import CROSSED
@@ -142,6 +143,7 @@ def examine(request: Request, console: Console, settings: dict[str, Any]) -> Tab
             n_repeats=repeats,
             explain_rows=method.explain_rows,
             samples=True,
+            most_splits=MOST_SPLITS,
         )
         reason = refusal(method, fits)
         if reason is not None:
@@ -338,8 +340,8 @@ def _plan(fits: Fits, ahead: Plan) -> dict[str, object]:
 def seconds(fits: Fits, sizes: Sequence[int], explained: int) -> float | None:
     """Return roughly how many CPU seconds a run takes; None where nothing is known of the model.
 
-    Measured on one core for 300 to 10,000 rows and 5 to 40 columns: within a factor of two there,
-    levels of categories counted as columns. Extra trees are taken for a forest.
+    Measured on one core with ``benchmarks/everyday.py``: within a factor of two for most of its
+    tables, levels of categories counted as columns. Extra trees are taken for a forest.
     """
     if fits.prefit:
         return None
@@ -350,7 +352,11 @@ def seconds(fits: Fits, sizes: Sequence[int], explained: int) -> float | None:
         return None
     base, per_model, per_cell = cost
     asked = explained * len(sizes) / len(fits.repeats[0])
-    return float(base + per_model * len(sizes) + per_cell * width * (sum(sizes) + asked))
+    models = base + per_model * len(sizes) + per_cell * width * (sum(sizes) + asked)
+    if any(len(column.positions) > 1 for column in fits.table.columns):
+        models *= REFITTED
+    transports = max(1, len(fits.outcome.members))
+    return float(models + PER_PRODUCT * explained * width**2 * transports)
 
 
 COSTS = {
@@ -359,9 +365,12 @@ COSTS = {
     "boosting": (0.8, 0.03, 7e-6),
     "forest": (1.0, 0.5, 1.5e-4),
     "extra_trees": (1.0, 0.5, 1.5e-4),
-    "auto": (2.0, 0.1, 2e-5),
+    "auto": (0.6, 0.03, 5e-6),
 }
 """CPU seconds of a run, of a model, and of a cell that a model is fitted on or asked about."""
+
+REFITTED, PER_PRODUCT = 2.5, 2.5e-8
+"""What refits of units of several columns take, and seconds of a row's products of columns."""
 
 
 def rough_time(value: float) -> str:

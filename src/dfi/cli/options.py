@@ -234,6 +234,21 @@ KeptShare = Annotated[
         show_default=False,
     ),
 ]
+Interactions = Annotated[
+    bool,
+    _method(
+        "--interactions",
+        help="ask which features act together: pairs in interactions.csv and in the report",
+    ),
+]
+Split = Annotated[
+    bool,
+    _method(
+        "--split",
+        help="take shares apart: unique, shared with whom, interaction; in split.csv and the "
+        "report",
+    ),
+]
 ShownRows = Annotated[
     int | None,
     _method(

@@ -3,7 +3,8 @@ r"""Intervals that respect the parameter space, one unit at a time or for all un
 For a score :math:`\hat\phi` with standard error :math:`\hat\sigma` and level
 :math:`1-\alpha` the two-sided interval is
 :math:`\hat\phi \pm z_{1-\alpha/2}\,\hat\sigma`. Importance scores are non-negative, so the
-endpoints (never the score) are projected on :math:`[0, \infty)`.
+endpoints (never the score) are projected on :math:`[0, \infty)`; the interval of a negative score
+begins at the score.
 
 **Skewness.** Influence values of squared signals are skewed, and so are their means: the Wald
 interval of a mean of positively skewed values misses almost always on one side. With the true
@@ -191,7 +192,8 @@ def wald_interval(
         :math:`(-\infty, \hat\phi + z_{1-\alpha}\hat\sigma]`.
     nonnegative : bool, default=True
         Whether the parameter cannot be negative: endpoints are then projected on
-        :math:`[0, \infty)`.
+        :math:`[0, \infty)`, but for a lower end that would leave a negative estimate outside of its
+        own interval: it is the estimate.
     critical : float, optional
         Critical value to use in place of the normal quantile (simultaneous bands).
     skewness : ndarray, optional
@@ -232,7 +234,7 @@ def wald_interval(
     if alternative == "greater":
         high = np.where(known, np.inf, np.nan)
     if nonnegative:
-        low, high = np.maximum(low, 0.0), np.maximum(high, 0.0)
+        low, high = np.maximum(low, np.minimum(estimate, 0.0)), np.maximum(high, 0.0)
     return np.asarray(low), np.asarray(high)
 
 

@@ -23,10 +23,11 @@ from dfi.inference.intervals import (
     simultaneous_critical_value,
     wald_interval,
 )
+from dfi.inference.tests import p_values, z_statistics
 
 if TYPE_CHECKING:
     from dfi._types import Floats
-    from dfi.inference.intervals import Expansion
+    from dfi.inference.intervals import Alternative, Expansion
 
 CLEAR = 2.0
 """Standard errors by which a total must exceed 0 for shares of it."""
@@ -49,6 +50,11 @@ class Shares:
             return np.full(len(self.values), np.nan)
         return self.influence.se
 
+    @property
+    def degrees(self) -> float:
+        """Degrees of freedom of the standard errors."""
+        return np.inf if self.influence is None else self.influence.degrees
+
     def columns(
         self,
         level: float,
@@ -58,11 +64,12 @@ class Shares:
         expansion: Expansion | None = None,
         null_share: float = 1.0,
     ) -> dict[str, Floats]:
-        """Return share, se, ci_low and ci_high; the ends are projected where shares are >= 0.
+        """Return share, se, ci_low, ci_high, z and p; ends are projected where shares are >= 0.
 
         ``simultaneous`` intervals hold for all shares at once. An ``expansion`` near the null
         widens them by what it widens scores, in units of ``null_share``, the outcome's variance
-        over the total. As those of scores, neither is corrected for skewness.
+        over the total. As those of scores, neither is corrected for skewness. Tests are of shares
+        above 0, two-sided where they may be negative.
         """
         check_level(level)
         errors = self.errors
@@ -93,9 +100,17 @@ class Shares:
             nonnegative=nonnegative,
             critical=critical,
             skewness=skewness,
-            degrees=np.inf if self.influence is None else self.influence.degrees,
+            degrees=self.degrees,
         )
-        return {"share": self.values, "se": errors, "ci_low": low, "ci_high": high}
+        alternative: Alternative = "greater" if nonnegative else "two-sided"
+        return {
+            "share": self.values,
+            "se": errors,
+            "ci_low": low,
+            "ci_high": high,
+            "z": z_statistics(self.values, widened),
+            "p": p_values(self.values, widened, alternative=alternative, degrees=self.degrees),
+        }
 
 
 def beside(first: InfluenceRows, second: InfluenceRows) -> InfluenceRows:

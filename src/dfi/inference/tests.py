@@ -173,6 +173,21 @@ def estimate_one(
     The interval is two-sided; ``alternative`` is that of the test.
     """
     value, error, degrees = influence.mean, influence.se, influence.degrees
+    return estimate_of(
+        value, error, degrees, level=level, alternative=alternative, nonnegative=nonnegative
+    )
+
+
+def estimate_of(
+    value: Floats,
+    error: Floats,
+    degrees: float,
+    *,
+    level: float,
+    alternative: Alternative,
+    nonnegative: bool,
+) -> Estimate:
+    """Return a number with its inference, given its standard error."""
     low, high = wald_interval(value, error, level=level, nonnegative=nonnegative, degrees=degrees)
     z = z_statistics(value, error)
     p = p_values(value, error, alternative=alternative, degrees=degrees)

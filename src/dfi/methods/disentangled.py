@@ -13,6 +13,7 @@ from dfi._data.problem import covering, group_blocks
 from dfi._data.source import sampled_order, sampled_places, tickets
 from dfi._findings import warn_of
 from dfi._lines.choose import Quadrature
+from dfi._models.crossfit import split_variance
 from dfi._models.parallel import telling_bar
 from dfi._models.predictor import UnpredictedError
 from dfi._models.prepare import ORDER
@@ -51,7 +52,7 @@ if TYPE_CHECKING:
     from dfi._models.parallel import Bar
     from dfi._scoring.forms import AskedForm, ScoreForm
     from dfi._scoring.scores import Scores, TransportError
-    from dfi._types import Bools, Floats, Ints, TransportLike
+    from dfi._types import Advance, Bools, Floats, Ints, TransportLike
     from dfi.losses import Loss
     from dfi.methods.stages import Running, Sampled, Told
     from dfi.transports.base import FittedTransport, Transport
@@ -67,12 +68,6 @@ FEWEST_COUNTED = 20
 
 LEADING = 3
 """Scores that are shown as they settle."""
-
-SHARED_BY_HALVINGS = 0.6
-"""Correlation of scores by halvings of the same split, of four tables, 8 splits each."""
-
-ENOUGH_SPLITS = 3
-"""Splits of which the deviation of scores is known as well as from three halvings of one."""
 
 CURVE_ERROR = 0.9
 """Error of what extrapolation adds, of it: of 1/(2^r - 1) about 1, r of 1/2, 1 and 2.
@@ -364,54 +359,60 @@ class Disentangled(Method):
             )
         return Plan(choice, form, extrapolates, blocks, groups, self._row_plan(fits, design))
 
+    def prepared(
+        self, fits: Fits, ahead: Plan, models: tuple[FoldModels, ...], advance: Advance | None
+    ) -> tuple[FittedTransport, Task, str]:
+        """Return the transport, what is scored along it, and why it is not the one planned."""
+        design, blocks, population = ahead.choice.design, ahead.blocks, fits.population
+
+        def fit(chosen: Transport) -> FittedTransport:
+            return chosen.fit_source(
+                population,
+                fits.constant,
+                columns=blocks.columns,
+                every_block=blocks.targets is not None or self.additive,
+            )
+
+        task = Task(
+            folds=models,
+            table=fits.table,
+            y=fits.outcome.values,
+            weights=fits.weights,
+            rows=fits.rows,
+            constant=fits.constant,
+            form=ahead.form,
+            options=self.quadrature,
+            transport_error=self.transport_error,
+            seed=fits.child("transport"),
+            n_jobs=fits.workers.n_jobs,
+            advance=advance,
+            units=blocks.columns,
+            targets=blocks.targets,
+            additive=self.additive,
+            loss=fits.loss,
+            population=population if fits.is_large and design.straight else None,
+            place_of=fits.data.places,
+        )
+        transport, instead = keeping_variance(fit(design), task, fits.child("kept"), fit)
+        return transport, task, instead
+
     def explain(self, fits: Fits) -> Explained:
         """Fit the transport on the explained rows and score them.
 
         The algorithm of the paper: transport, line means of the held-out rows' models along latent
         lines, latent influence values, their attribution, the transport's own error.
         """
-        table, rows, weights = fits.table, fits.rows, fits.weights
+        weights = fits.weights
         ahead = self.plan(fits)
         choice, form, extrapolates = ahead.choice, ahead.form, ahead.extrapolates
         design, blocks, groups, plan = choice.design, ahead.blocks, ahead.groups, ahead.rows
-        columns, population = blocks.columns, fits.population
         models = fits.halves if form in CROSSED else fits.full
-
-        def fit(chosen: Transport) -> FittedTransport:
-            return chosen.fit_source(
-                population,
-                fits.constant,
-                columns=columns,
-                every_block=blocks.targets is not None or self.additive,
-            )
-
-        transport = fit(design)
         smaller = fits.quarters if extrapolates else ()
         total = sum(len(fold.test) for fold in (*models, *smaller))
         sampled: Sampled | None = None
         watched = fits.workers.progress, "explaining rows", total, fits.workers.started
         with telling_bar(*watched) as bar:
-            task = Task(
-                folds=models,
-                table=table,
-                y=fits.outcome.values,
-                weights=weights,
-                rows=rows,
-                constant=fits.constant,
-                form=form,
-                options=self.quadrature,
-                transport_error=self.transport_error,
-                seed=fits.child("transport"),
-                n_jobs=fits.workers.n_jobs,
-                advance=bar.advance,
-                units=columns,
-                targets=blocks.targets,
-                additive=self.additive,
-                loss=fits.loss,
-                population=population if fits.is_large and design.straight else None,
-                place_of=fits.data.places,
-            )
-            transport, instead = keeping_variance(transport, task, fits.child("kept"), fit)
+            transport, task, instead = self.prepared(fits, ahead, models, bar.advance)
             if plan is None:
                 scores = _scored(transport, task)
             else:
@@ -425,7 +426,6 @@ class Disentangled(Method):
             parts: Parts | None = None
             if task.by_unit and task.loss.has_generator:
                 parts = explained_parts(replace(task, folds=models), transport, scores, seed)
-                parts = parts.with_error(scores, weights.take(scores.rows))
             if extrapolates:
                 lesser = replace(
                     task, folds=smaller, transport_error="ignore", readings=LineModels()
@@ -433,7 +433,11 @@ class Disentangled(Method):
                 of_smaller = transport.score(lesser)
                 scores = of_models.extrapolated(of_smaller, weights.take(of_models.rows))
                 if parts is not None:
-                    parts = parts.extrapolated(explained_parts(lesser, transport, of_smaller, seed))
+                    smaller_parts = explained_parts(lesser, transport, of_smaller, seed, of_models)
+                    parts = parts.extrapolated(smaller_parts)
+            if parts is not None:
+                # that of the larger models, once: it does not depend on how much they have learned
+                parts = parts.with_error(of_models, weights.take(of_models.rows))
         if self.additive and parts is not None:
             scores = parts.as_scores(scores)
         totals = loss_totals(fits, models, form)
@@ -501,7 +505,7 @@ class Disentangled(Method):
             part = replace(part, latent=replace(part.latent, totals=totals))
         if parts is not None and part.latent is not None:
             own = weights.take(scores.rows)
-            parts = parts.of_units(membership, own)
+            parts = parts.of_units(membership, own, fits.halvings)
             latent = replace(part.latent, parts=parts.latent)
             part = replace(part, parts=parts.attributed, latent=latent)
         return Explained(part, models, transport, scores, membership)
@@ -625,34 +629,6 @@ def learning_state(
     elif gained > max(SURE_GAIN * error, FLAT):
         state, words = "rising", f"scores still rise with more rows, read them as at least: {came}"
     return {"state": state, "gained": gained, "error": error, "words": words}
-
-
-def split_variance(by_repeat: Floats, halvings: Sequence[int]) -> Floats:
-    r"""Return the variance that the split of the rows adds to scores averaged over repeats.
-
-    :math:`s_B^2 / R` for ``R`` splits, :math:`s_B` the deviation of their scores. Of a split whose
-    training rows are halved in several ways (``halvings``, for each split) only the halvings are
-    seen, with :math:`w^2` the variance of scores within splits, and halvings of one split have much
-    in common: with a correlation of :math:`\rho` (:data:`SHARED_BY_HALVINGS`) the mean over ``R``
-    halvings of ``S`` splits has
-
-    .. math:: w^2 \left(\frac{1}{R} + \frac{\rho}{1 - \rho} \frac{1}{S}\right).
-
-    From :data:`ENOUGH_SPLITS` whole splits on their own deviation tells it.
-    """
-    count = len(by_repeat)
-    if count < 2:
-        return np.zeros(by_repeat.shape[1])
-    if not halvings or count == len(halvings):
-        return np.asarray(by_repeat.var(axis=0, ddof=1) / count)
-    parts = np.split(by_repeat, np.cumsum(halvings)[:-1])
-    splits = len(parts)
-    if splits >= ENOUGH_SPLITS:
-        means = np.stack([part.mean(axis=0) for part in parts])
-        return np.asarray(means.var(axis=0, ddof=1) / splits)
-    squares = sum(((part - part.mean(axis=0)) ** 2).sum(axis=0) for part in parts)
-    shared = SHARED_BY_HALVINGS / (1.0 - SHARED_BY_HALVINGS) / splits
-    return np.asarray(squares / (count - splits) * (1.0 / count + shared))
 
 
 def widened(influence: Floats, variance: Floats, weights: Weights) -> Floats:

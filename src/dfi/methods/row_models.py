@@ -128,7 +128,7 @@ def explain_locally(
             "local contributions need groups without common columns, which would count twice: "
             f"explain with disjoint groups, or with {argument('units', 'columns')}"
         )
-    design = _design(fits, method, blocks.columns)
+    design = straight_design(fits, method, blocks.columns, "local contributions are shared out")
     crossed = method.form_for(design, fits) in CROSSED
     uses = _uses(fits, crossed, held_out, len(matrix), method, scale)
     transports = _Transports(fits, design, blocks.columns)
@@ -162,8 +162,10 @@ def refuse_loss(fits: Fits) -> None:
         )
 
 
-def _design(fits: Fits, method: Disentangled, columns: Sequence[Column]) -> Transport:
-    """Return the transport of the scores, or raise if single rows are not explained under it."""
+def straight_design(
+    fits: Fits, method: Disentangled, columns: Sequence[Column], what: str
+) -> Transport:
+    """Return the transport of the scores, or raise if it has no straight lines between rows."""
     design = resolve_transport(method.transport)
     if design.chooses:
         rows = fits.rows
@@ -174,15 +176,14 @@ def _design(fits: Fits, method: Disentangled, columns: Sequence[Column]) -> Tran
         design = choice.design
     if design.epsilon > 0 or design.published:
         raise ValueError(
-            f"{argument('transport', design.label())} blurs rows (epsilon > 0), so that "
-            "contributions would add up to a smoothed prediction and not to the row's own: explain "
-            f"with {argument('transport', 'gaussian', 'copula')} for local contributions"
+            f"{argument('transport', design.label())} blurs rows (epsilon > 0), and {what} along "
+            "the lines of the rows themselves: explain with "
+            f"{argument('transport', 'gaussian', 'copula')}"
         )
     if not design.straight:
         raise ValueError(
-            "local contributions are shared out along straight latent lines, which "
-            f"{argument('transport', design.name)} does not have: explain with "
-            f"{argument('transport', 'gaussian', 'copula')}"
+            f"{what} along straight latent lines, which {argument('transport', design.name)} does "
+            f"not have: explain with {argument('transport', 'gaussian', 'copula')}"
         )
     return design
 

@@ -26,6 +26,7 @@ from dfi.plots.attribution import (
 )
 from dfi.plots.change import change, change_data
 from dfi.plots.comparison import comparison, comparison_data, sensitivity, sensitivity_data
+from dfi.plots.interactions import interactions, interactions_data, surface, surface_data
 from dfi.plots.levels import levels, levels_data
 from dfi.plots.local import (
     beeswarm,
@@ -43,17 +44,19 @@ from dfi.plots.scores import (
     line_profile,
     line_profile_data,
 )
+from dfi.plots.split import split, split_data
 from dfi.plots.survival import survival, survival_data
 from dfi.plots.tree import tree, tree_data
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     import numpy as np
     from matplotlib.axes import Axes
     from numpy.typing import NDArray
 
     from dfi.results.importance import Importance
+    from dfi.results.interactions import Interactions
     from dfi.results.local import LocalAttributions
 
 __all__ = [
@@ -77,16 +80,23 @@ __all__ = [
     "groups_data",
     "importance",
     "importance_data",
+    "interactions",
+    "interactions_data",
     "latent_attributed",
     "latent_attributed_data",
     "levels",
     "levels_data",
     "line_profile",
     "line_profile_data",
+    "plot_interactions",
     "plot_local",
     "plot_result",
     "sensitivity",
     "sensitivity_data",
+    "split",
+    "split_data",
+    "surface",
+    "surface_data",
     "survival",
     "survival_data",
     "tree",
@@ -114,6 +124,8 @@ _LOCAL_KINDS: dict[str, Callable[..., Axes]] = {
     "dependence": dependence,
 }
 
+_PAIR_KINDS: dict[str, Callable[..., Axes]] = {"interactions": interactions, "surface": surface}
+
 
 @validated
 def plot_local(local: LocalAttributions, kind: str = "beeswarm", **options: object) -> Axes:
@@ -131,11 +143,44 @@ def plot_local(local: LocalAttributions, kind: str = "beeswarm", **options: obje
     >>> dfi.plots.plot_local(local, "waterfall", row=2).get_xlabel()
     'the predicted y, row 2'
     """
-    if kind not in _LOCAL_KINDS:
-        hint = did_you_mean(kind, _LOCAL_KINDS)
-        lead = f"{hint} The" if hint else "; the"
-        raise ValueError(f"unknown plot {kind!r}{lead} plots are {', '.join(_LOCAL_KINDS)}.")
+    _refuse_unknown(kind, _LOCAL_KINDS)
     return _LOCAL_KINDS[kind](local, **options)
+
+
+@validated
+def plot_interactions(scored: Interactions, kind: str = "interactions", **options: object) -> Axes:
+    """Draw pairs with the plot of a name; what :meth:`dfi.Interactions.plot` does.
+
+    Parameters
+    ----------
+    kind : {"interactions", "surface"}, default="interactions"
+        Name of a plot of pairs.
+    **options
+        Those of that plot.
+
+    Returns
+    -------
+    Axes
+        What was drawn on.
+
+    Examples
+    --------
+    >>> import numpy as np, dfi
+    >>> X = np.random.default_rng(0).standard_normal((200, 3))
+    >>> found = dfi.explain(X, X[:, 0] * X[:, 1], "linear", cv=2).interactions()
+    >>> dfi.plots.plot_interactions(found, "surface", pair=("x1", "x0")).get_ylabel()
+    'x0'
+    """
+    _refuse_unknown(kind, _PAIR_KINDS)
+    return _PAIR_KINDS[kind](scored, **options)
+
+
+def _refuse_unknown(kind: str, kinds: Mapping[str, object]) -> None:
+    """Raise for a plot that there is not, with those that there are."""
+    if kind not in kinds:
+        hint = did_you_mean(kind, kinds)
+        lead = f"{hint} The" if hint else "; the"
+        raise ValueError(f"unknown plot {kind!r}{lead} plots are {', '.join(kinds)}.")
 
 
 @validated
@@ -157,8 +202,5 @@ def plot_result(
     >>> ax.get_ylabel()
     'attributed score'
     """
-    if kind not in _KINDS:
-        hint = did_you_mean(kind, _KINDS)
-        lead = f"{hint} The" if hint else "; the"
-        raise ValueError(f"unknown plot {kind!r}{lead} plots are {', '.join(_KINDS)}.")
+    _refuse_unknown(kind, _KINDS)
     return _KINDS[kind](result, **options)

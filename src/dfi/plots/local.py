@@ -331,7 +331,7 @@ def dependence(
     shown = _dependence_data(local, feature=feature, color=color)
     name = local.names[int(np.argmax(local.mean_absolute))] if feature is None else feature
     ax = style.new_axes(6.4, 4.2) if ax is None else ax
-    places, labels = _placed(shown["value"])
+    places, labels = placed_values(shown["value"])
     rank = np.full(len(local), np.nan) if color is None else _ranks(shown["color"])
     known = np.isfinite(rank)
     size: dict[str, Any] = {"s": 14.0, "linewidths": 0.0, "zorder": 2.0}
@@ -356,7 +356,7 @@ def dependence(
     return ax
 
 
-def _placed(values: Array) -> tuple[Floats, list[str]]:
+def placed_values(values: Array) -> tuple[Floats, list[str]]:
     """Return where values are on the axis: numbers where they are, levels side by side.
 
     What is missing among numbers lies to the left of them.

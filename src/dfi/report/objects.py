@@ -16,6 +16,7 @@ from dfi._files import writable, written_whole
 from dfi._parameters import validated, validated_fields
 from dfi.report.change import change_html, compact_change_html, summarize_change
 from dfi.report.page import compact_html, comparison_html, report_html
+from dfi.report.sections import check_sections, section_summaries
 from dfi.report.summary import summarize, summarize_comparison
 from dfi.results.change import Change
 from dfi.results.columns import CHANGES, UNITS, written
@@ -26,7 +27,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from dfi.results.columns import Column
+    from dfi.results.interactions import Interactions
     from dfi.results.local import LocalAttributions
+    from dfi.results.split import Split
     from dfi.results.views import Plain, ResultsByLabel
 
 SHOWN = 50
@@ -50,6 +53,8 @@ class Report:
         Groups of features to report, of a single result.
     rows : int or LocalAttributions, optional
         Single rows that the page of a single result explains too, whose values it then holds.
+    sections : sequence of Interactions and Split, default=()
+        Further answers about a single result, each as a section.
 
     Examples
     --------
@@ -66,6 +71,7 @@ class Report:
     target: str | None = None
     groups: object = None
     rows: int | LocalAttributions | None = None
+    sections: Sequence[Interactions | Split] = ()
 
     def summary(self) -> Plain:
         """Return everything that the page shows as plain dicts, lists, strings and numbers.
@@ -81,7 +87,8 @@ class Report:
         3
         """
         if isinstance(self.result, Importance):
-            return summarize(self.result, title=self.title, target=self.target, groups=self.groups)
+            found = summarize(self.result, title=self.title, target=self.target, groups=self.groups)
+            return found | section_summaries(check_sections(self.result, self.sections))
         if isinstance(self.result, Change):
             return summarize_change(self.result, title=self.title, target=self.target)
         return summarize_comparison(self.result, title=self.title, target=self.target)
@@ -106,6 +113,7 @@ class Report:
                 target=self.target,
                 groups=self.groups,
                 rows=self.rows,
+                sections=self.sections,
             )
         if isinstance(self.result, Change):
             return change_html(self.result, title=self.title, target=self.target)
@@ -205,7 +213,12 @@ def _about_one(summary: Plain) -> list[str]:
     if len(features) > SHOWN:
         lines += ["", f"... and {len(features) - SHOWN} more of {len(features)}."]
     negative = summary["negative"]
-    return [*lines, "", negative] if negative else lines
+    lines += ["", negative] if negative else []
+    for key, heading in (("split", "Shares taken apart"), ("interactions", "Pairs")):
+        said = summary.get(key, {}).get("said")
+        if said:
+            lines += ["", f"## {heading}", "", *(f"- {_cell(text)}" for text in said)]
+    return lines
 
 
 def _about_change(summary: Plain) -> list[str]:

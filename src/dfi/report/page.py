@@ -17,6 +17,7 @@ from dfi._checks import printable
 from dfi._files import writable, written_whole
 from dfi._parameters import InvalidParameterError, argument, validated, whole, worded
 from dfi.report import charts
+from dfi.report.sections import check_sections, page_sections
 from dfi.report.summary import class_summary, summarize, summarize_comparison
 from dfi.results import views, words
 from dfi.results.columns import UNITS, page_cells, written
@@ -36,6 +37,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from dfi.results.importance import Importance
+    from dfi.results.interactions import Interactions
+    from dfi.results.split import Split
     from dfi.results.views import Plain, ResultsByLabel
 
 NARROW_LABEL = 20
@@ -102,6 +105,7 @@ def report_html(
     target: str | None = None,
     groups: object = None,
     rows: int | LocalAttributions | None = None,
+    sections: Sequence[Interactions | Split] = (),
 ) -> str:
     """Return the report of a result as one HTML page.
 
@@ -110,6 +114,9 @@ def report_html(
     rows : int or LocalAttributions, optional
         So many rows, drawn at random, or those given, with what each feature contributes to their
         predictions. The page then holds values of single rows; by default it holds none.
+    sections : sequence of Interactions and Split, default=()
+        What :meth:`dfi.Importance.interactions` and :meth:`dfi.Importance.split` returned, each as
+        a section.
 
     Returns
     -------
@@ -123,6 +130,7 @@ def report_html(
     True
     """
     local = local_summary(rows_of_page(result, rows))
+    further = page_sections(check_sections(result, sections))
     summary = summarize(result, title=title, target=target, groups=groups)
     features = summary["features"]
     explained = None if summary["explained"] is None else summary["explained"]["value"]
@@ -132,6 +140,7 @@ def report_html(
         summary=summary,
         columns=columns,
         local=local,
+        sections=further,
         shown=shown,
         charts={
             "bars": charts.bars(features, floor=summary["noise"]["floor"], explained=explained),
@@ -282,6 +291,7 @@ def write_report(
     target: str | None = None,
     groups: object = None,
     rows: int | LocalAttributions | None = None,
+    sections: Sequence[Interactions | Split] = (),
     overwrite: bool = False,
 ) -> Path:
     """Write the report of a result to a file, all or nothing, and return its path.
@@ -291,6 +301,9 @@ def write_report(
     rows : int or LocalAttributions, optional
         So many rows, drawn at random, or those given, with the contributions to their predictions:
         the page then holds values of single rows. By default it holds none.
+    sections : sequence of Interactions and Split, default=()
+        What :meth:`dfi.Importance.interactions` and :meth:`dfi.Importance.split` returned, each as
+        a section.
 
     Examples
     --------
@@ -298,7 +311,9 @@ def write_report(
     'report.html'
     """
     place = writable(path, overwrite=overwrite)
-    page = report_html(result, title=title, target=target, groups=groups, rows=rows)
+    page = report_html(
+        result, title=title, target=target, groups=groups, rows=rows, sections=sections
+    )
     return _write(place, page)
 
 

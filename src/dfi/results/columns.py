@@ -91,7 +91,7 @@ UNITS = (
     Column("ci_low", "Lower end of the score's interval.", shown=DETAIL, label="score low"),
     Column("ci_high", "Upper end of the score's interval.", shown=DETAIL, label="score high"),
     Column("z", "Score over its standard error.", "statistic", DETAIL),
-    Column("p", "p-value of the score.", "probability", DETAIL),
+    Column("p", "p-value of the score: one-sided, that it is above 0.", "probability", DETAIL),
     P_ADJ,
     Column("rank_low", "Best rank that the unit may have.", "rank", PAGE, "rank from"),
     Column("rank_high", "Worst rank that the unit may have.", "rank", PAGE, "rank to"),
@@ -118,6 +118,9 @@ SHARES = (
     Column("se", "Standard error of the share.", "share", TABLE),
     Column("ci_low", "Lower end of the share's interval.", "share", TABLE),
     Column("ci_high", "Upper end of the share's interval.", "share", TABLE),
+    Column("z", "Share over its standard error.", "statistic", TABLE),
+    Column("p", "p-value of the share: one-sided, that it is above 0.", "probability", TABLE),
+    replace(P_ADJ, shown=TABLE),
 )
 """``result.shares()``."""
 
@@ -244,6 +247,75 @@ SELECTED = (
     Column("selected", "Whether the unit is selected.", "flag", TABLE),
 )
 """``dfi.select(...).table()``."""
+PAIRS = (
+    FEATURE,
+    Column("partner", "Name of the other unit of the pair.", "name", TABLE),
+    replace(UNITS[1], meaning="Score of the pair over what is explained."),
+    *UNITS[2:4],
+    replace(UNITS[4], meaning="What the pair explains beyond additive, in units of the loss."),
+    *UNITS[5:8],
+    *(_OF_UNITS[key] for key in ("z", "p")),
+    replace(P_ADJ, meaning="p-value adjusted for all pairs of the table (Holm)."),
+    Column("latent", "Score of the pair of latent coordinates.", shown=DETAIL),
+    Column("whole", "Score that counts curves seen through correlation.", shown=DETAIL),
+)
+"""``interactions.table()``."""
+
+SPLITS = (
+    FEATURE,
+    Column(
+        "share",
+        "Share of what is explained: the sum of the three parts.",
+        "share",
+        ends=("share_low", "share_high"),
+    ),
+    Column("share_low", "Lower end of the share's interval.", "share", DETAIL, "share low"),
+    Column("share_high", "Upper end of the share's interval.", "share", DETAIL, "share high"),
+    Column("unique", "What only the unit knows.", "share", ends=("unique_low", "unique_high")),
+    Column("unique_low", "Lower end of the unique part's interval.", "share", DETAIL, "unique low"),
+    Column(
+        "unique_high", "Upper end of the unique part's interval.", "share", DETAIL, "unique high"
+    ),
+    Column(
+        "shared",
+        "What correlated units could tell as well; below 0 for suppressors.",
+        "share",
+        ends=("shared_low", "shared_high"),
+    ),
+    Column("shared_low", "Lower end of the shared part's interval.", "share", DETAIL, "shared low"),
+    Column(
+        "shared_high", "Upper end of the shared part's interval.", "share", DETAIL, "shared high"
+    ),
+    Column(
+        "interaction",
+        "The unit's part of what units do together.",
+        "share",
+        ends=("interaction_low", "interaction_high"),
+    ),
+    Column(
+        "interaction_low",
+        "Lower end of the interaction part's interval.",
+        "share",
+        DETAIL,
+        "interaction low",
+    ),
+    Column(
+        "interaction_high",
+        "Upper end of the interaction part's interval.",
+        "share",
+        DETAIL,
+        "interaction high",
+    ),
+    *(
+        column
+        for k, which in ((1, "most"), (2, "second most"), (3, "third most"))
+        for column in (
+            Column(f"partner_{k}", f"The unit that it shares {which} with.", "name", TABLE),
+            Column(f"amount_{k}", f"How much it shares with partner_{k}.", "share", TABLE),
+        )
+    ),
+)
+"""``split.table()``."""
 
 TABLES = {
     "units": UNITS,
@@ -261,6 +333,8 @@ TABLES = {
     "kept": KEPT,
     "joins": JOINS,
     "selected": SELECTED,
+    "pairs": PAIRS,
+    "splits": SPLITS,
 }
 
 
@@ -355,11 +429,15 @@ def _cells(column: Column, columns: Sequence[Column], rows: Sequence[Row]) -> li
 
 
 def text_lines(
-    schema: Sequence[Column], names: Sequence[str], rows: Sequence[Row], level: float
+    schema: Sequence[Column],
+    names: Sequence[str],
+    rows: Sequence[Row],
+    level: float,
+    heading: str = "feature",
 ) -> list[str]:
     """Return the leading units as the lines of a printed table."""
     shown = rows[:SHOWN_ROWS]
-    cells = {"feature": list(names[:SHOWN_ROWS])}
+    cells = {heading: list(names[:SHOWN_ROWS])}
     cells |= written(schema, shown, "print", interval=f"{100.0 * level:.4g} % interval")
     lines = text_table(list(cells), list(zip(*cells.values(), strict=True)))
     if len(rows) > SHOWN_ROWS:

@@ -23,16 +23,19 @@ from dfi.inference.tests import Estimate, UnitInference, estimate_one
 from dfi.results.algebra import subtracted, summed, warn_of_sums
 from dfi.results.columns import INTERVALS, OUTCOMES, RANKS, SHARES, TESTS, UNITS, in_order
 from dfi.results.file import FileFormatError, freeze, pack, read_file, thaw, unpack, write_file
+from dfi.results.interactions import named_pairs
 from dfi.results.levels import aspect_columns, level_columns
 from dfi.results.tables import (
     NO_SIGNAL,
     ShareOf,
+    contrast_of,
     full_table,
     headline,
     rank_table,
     ratios,
     share_table,
     total_estimate,
+    unknown_total,
 )
 from dfi.results.text import result_text
 from dfi.results.trust import findings_of, trust_of
@@ -54,8 +57,10 @@ if TYPE_CHECKING:
     from dfi.report import Report
     from dfi.results.columns import Column
     from dfi.results.file import Json
+    from dfi.results.interactions import Interactions
     from dfi.results.keep import KeepList
     from dfi.results.local import LocalAttributions
+    from dfi.results.split import Split
     from dfi.results.tree import SignalTree
     from dfi.results.trust import Trust
 
@@ -98,6 +103,14 @@ class GroupSource(Protocol):
 
     def keep(self, share: float, level: float) -> KeepList:
         """Return the units that are enough."""
+
+    def interactions(
+        self, pairs: Sequence[tuple[int, int]] | None, leading: Ints, top: int
+    ) -> Interactions:
+        """Return the scores of pairs of units."""
+
+    def split(self, names: tuple[str, ...], parts: InfluenceRows) -> Split:
+        """Return the parts of units taken apart."""
 
 
 @exemplified
@@ -361,7 +374,8 @@ class Importance:
         Returns
         -------
         frame
-            Columns feature, share, se, ci_low, ci_high, in the order of ``names``.
+            Columns feature, share, se, ci_low, ci_high, z, p and Holm's p_adj, in the order of
+            ``names``. Tests are one-sided: that a share is above 0.
 
         Raises
         ------
@@ -375,18 +389,15 @@ class Importance:
 
         Examples
         --------
-        >>> result.shares().round(2)
+        >>> result.shares().iloc[:, :5].round(2)
           feature  share    se  ci_low  ci_high
         0      x0   0.69  0.02    0.65     0.73
         1      x1   0.31  0.02    0.27     0.36
-        2      x2  -0.00  0.00    0.00     0.01
+        2      x2  -0.00  0.00   -0.00     0.01
         """
         columns = share_table(self, of, level)
         if not columns:
-            raise ValueError(
-                f"this result does not hold what shares of {of!r} are of (differences do not, nor "
-                "results of earlier versions): use of='sum'"
-            )
+            raise ValueError(unknown_total(of))
         if np.isnan(columns["share"]).all():
             warn(NOTHING_EXPLAINED.replace("what is explained", _TOTALS[of]), InferenceWarning)
         return self._frame(columns, SHARES)
@@ -583,7 +594,7 @@ class Importance:
           feature  ci_low  ci_high
         0      x0    14.3     19.6
         1      x1     5.8      9.5
-        2      x2     0.0      0.0
+        2      x2    -0.0      0.0
         >>> wider = result.interval(0.9, simultaneous=True)
         >>> bool(wider["ci_high"][0] > result.interval(0.9)["ci_high"][0])
         True
@@ -640,8 +651,8 @@ class Importance:
         return self._frame({"score": self.scores, **tests}, TESTS)
 
     @validated
-    def contrast(self, a: str, b: str) -> Estimate:
-        """Return the score of ``a`` minus the score of ``b`` with its inference.
+    def contrast(self, a: str, b: str, of: ShareOf | None = None) -> Estimate:
+        """Return the score of ``a`` minus the score of ``b``, or of their shares, with inference.
 
         The interval is two-sided at the level of the result, the test two-sided. With a
         degenerate unit the difference has no standard error.
@@ -654,6 +665,8 @@ class Importance:
         ----------
         a, b : str
             Names of two units.
+        of : {None, "explained", "null", "sum"}, default=None
+            Compare shares of this total (:meth:`shares`), not scores.
 
         Returns
         -------
@@ -665,15 +678,15 @@ class Importance:
         >>> difference = result.contrast("x0", "x1")
         >>> round(difference.value), difference.p < 0.001
         (9, True)
+        >>> round(result.contrast("x0", "x1", of="explained").value, 2)
+        0.37
         """
         first, second = self._position(a), self._position(b)
         if first == second:
             raise ValueError(f"contrast needs two different units, got {a!r} twice")
         signs = np.zeros((1, len(self.names)))
         signs[0, first], signs[0, second] = 1.0, -1.0
-        found = estimate_one(
-            self.basis.summed(signs), level=self.level, alternative="two-sided", nonnegative=False
-        )
+        found = contrast_of(self, of, signs)
         if self.degenerate[first] or self.degenerate[second]:
             nan = float("nan")
             found = Estimate(found.value, nan, nan, nan, nan, nan, self.level)
@@ -994,6 +1007,100 @@ class Importance:
         return signal_tree(self)
 
     @validated
+    def interactions(
+        self, pairs: Sequence[tuple[str, str]] | None = None, top: int = 20
+    ) -> Interactions:
+        r"""Return which features act together: scores of pairs, beyond what features add up to.
+
+        The score of a pair is the variance that the two explain together and no sum of functions
+        of single features explains, shared out to features as scores are
+        (:mod:`dfi._scoring.pairs`). It asks the models that the result was made with.
+
+        Parameters
+        ----------
+        pairs : sequence of tuples of two str, optional
+            Pairs of units by name. By default all pairs where there are no more than twelve units,
+            and else those of the ten leading units and the ``top`` best of a screening that asks no
+            model: products of Hermite polynomials with the outcome.
+        top : int, default=20
+            How many pairs screening adds.
+
+        Returns
+        -------
+        Interactions
+            ``table()`` with intervals and p-values adjusted for all pairs, ``plot()``,
+            ``latent``, and an estimate for each pair: ``found["x1", "x2"]``.
+
+        Raises
+        ------
+        ValueError
+            The result does not hold its models (it was loaded, copied, subtracted or reduced), its
+            loss is no squared error or Brier score, its transport has no straight lines, there is
+            one unit, or a name is unknown.
+
+        Notes
+        -----
+        A row of the table is asked of the models that did not see it. Of more than 4000 rows a
+        random sample is asked. Pairs that were not asked about count as 0 where scores are
+        attributed, and as tested where p-values are adjusted.
+
+        Examples
+        --------
+        >>> import numpy as np, dfi
+        >>> X = np.random.default_rng(0).standard_normal((400, 3))
+        >>> result = dfi.explain(X, X[:, 0] * X[:, 1] + X[:, 2], cv=2)
+        >>> result.interactions().pairs[0]
+        ('x0', 'x1')
+        """
+        source = self._models("interactions", "interactions")
+        asked = None if pairs is None else named_pairs(pairs, self.names)
+        return source.interactions(asked, np.argsort(-self.scores, kind="stable"), top)
+
+    def split(self) -> Split:
+        r"""Return the share of each feature taken apart: unique, shared with whom, interaction.
+
+        *Unique* is what is lost without the feature, *shared* what correlated features could tell
+        as well, with the three partners that share most, and *interaction* its part of what
+        features do together (:mod:`dfi.methods.split`). They add up to the share, each has an
+        interval of its own.
+
+        Returns
+        -------
+        Split
+            ``table()``, ``plot()`` and a sentence for each feature in ``rows()``.
+
+        Raises
+        ------
+        ValueError
+            The result does not hold its models (it was loaded, copied, subtracted or reduced) or
+            its rows (``keep_rows``), its loss is no squared error or Brier score, its transport
+            has no straight lines, or it has no shares.
+
+        Notes
+        -----
+        Given the others, a feature is taken for their linear combination and a residual. A
+        shared part below 0 is that of a suppressor, which is worth more beside the others than
+        by itself.
+
+        Examples
+        --------
+        >>> import dfi
+        >>> sample = dfi.datasets.m1(500, rho=0.8, d=3)
+        >>> split = dfi.explain(sample.X, sample.y, "linear", cv=2).split()
+        >>> split.with_whom("x1")[0][0]
+        'x0'
+        """
+        source = self._models("splits", "split")
+        if isinstance(self.parts, InfluenceRows):
+            return source.split(self.names, self.parts)
+        raise ValueError(
+            "a split needs the parts of single rows, of which this result keeps "
+            + ("none" if self.parts is None else "moments alone")
+            + f": explain no more than 20,000 rows, or with {argument('keep_rows', True)}, and "
+            "groups that share no columns"
+        )
+
+    @validated
     def moments(self, sample: int = 0, *, random_state: int = 0) -> Importance:
         """Return the same result without its rows: a few kilobytes, however many they are.
 
@@ -1154,6 +1261,7 @@ class Importance:
         target: str | None = ...,
         groups: GroupsLike = ...,
         rows: int | LocalAttributions | None = ...,
+        sections: Sequence[Interactions | Split] = ...,
     ) -> Report: ...
 
     @overload
@@ -1165,6 +1273,7 @@ class Importance:
         target: str | None = ...,
         groups: GroupsLike = ...,
         rows: int | LocalAttributions | None = ...,
+        sections: Sequence[Interactions | Split] = ...,
         overwrite: bool = ...,
     ) -> Path: ...
 
@@ -1177,6 +1286,7 @@ class Importance:
         target: str | None = None,
         groups: GroupsLike = None,
         rows: int | LocalAttributions | None = None,
+        sections: Sequence[Interactions | Split] = (),
         overwrite: bool = False,
     ) -> Path | Report:
         """Return the report of the result, or write it as one offline HTML page.
@@ -1185,6 +1295,8 @@ class Importance:
         ----------
         rows : int or LocalAttributions, optional
             Explain so many single rows on the page too, whose values it then holds.
+        sections : sequence of Interactions and Split, default=()
+            What :meth:`interactions` and :meth:`split` returned, each as a section of the page.
 
         Examples
         --------
@@ -1195,7 +1307,9 @@ class Importance:
         """
         from dfi.report import Report
 
-        found = Report(self, title=title, target=target, groups=groups, rows=rows)
+        found = Report(
+            self, title=title, target=target, groups=groups, rows=rows, sections=sections
+        )
         return found if path is None else found.write(path, overwrite=overwrite)
 
     def _repr_html_(self) -> str:

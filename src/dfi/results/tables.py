@@ -8,7 +8,7 @@ import numpy as np
 
 from dfi.inference.ranks import rank_sets
 from dfi.inference.shares import Shares, is_clear, shares_of
-from dfi.inference.tests import estimate_one
+from dfi.inference.tests import adjust_p_values, estimate_of, estimate_one
 
 if TYPE_CHECKING:
     from dfi._types import Floats, Ints
@@ -76,6 +76,27 @@ def ratios(
     return shares_of(units, total, parts)
 
 
+def contrast_of(result: Importance, of: ShareOf | None, signs: Floats) -> Estimate:
+    """Return a combination (1, p) of scores, or of shares of a total, with a two-sided test."""
+    options: dict[str, Any] = {
+        "level": result.level, "alternative": "two-sided", "nonnegative": False
+    }  # fmt: skip
+    if of is None:
+        return estimate_one(result.basis.summed(signs), **options)
+    found = ratios(result, of, signs)
+    if found is None:
+        raise ValueError(unknown_total(of))
+    return estimate_of(found.values, found.errors, found.degrees, **options)
+
+
+def unknown_total(of: ShareOf) -> str:
+    """Say that a result does not hold a total."""
+    return (
+        f"this result does not hold what shares of {of!r} are of (differences do not, nor "
+        "results of earlier versions): use of='sum'"
+    )
+
+
 def share_table(
     result: Importance,
     of: ShareOf = "explained",
@@ -84,7 +105,7 @@ def share_table(
     simultaneous: bool = False,
     expansion: Expansion | None = None,
 ) -> dict[str, Floats]:
-    """Return share, se, ci_low and ci_high in the order of ``names``; empty where unknown."""
+    """Return share, se, ends, z, p and Holm's p_adj in the order of ``names``; or nothing."""
     found = ratios(result, of, np.eye(len(result.names)))
     if found is None:
         return {}
@@ -97,8 +118,9 @@ def share_table(
         null_share=result.quality.outcome_variance / size,
     )
     known = result._units.known
-    for key in ("se", "ci_low", "ci_high"):
+    for key in ("se", "ci_low", "ci_high", "z", "p"):
         columns[key] = np.where(known, columns[key], np.nan)
+    columns["p_adj"] = adjust_p_values(columns["p"])
     if expansion is not None:  # it widens units whose score is exactly 0 like all others
         return columns
     # a score of exactly 0 is a share of exactly 0, and ends where dependence may be missed

@@ -153,7 +153,14 @@ def trust_of(result: Importance) -> Trust:
         own = [finding for finding in findings if not finding.about or name in finding.about]
         by_feature[name] = Trust(_grade(_worst(own)), tuple(own))
     worst = max(_worst(whole), _of_features(result, findings))
-    return Trust(_grade(worst), tuple(findings) if worst else (), by_feature)
+    reasons = tuple(_no_worse(finding, worst) for finding in findings) if worst else ()
+    return Trust(_grade(worst), reasons, by_feature)
+
+
+def _no_worse(finding: Finding, worst: int) -> Finding:
+    """Return what is wrong with a feature as what it means for a result that is better."""
+    severity = SEVERITIES[min(worst, SEVERITIES.index(finding.severity))]
+    return replace(finding, severity=severity)
 
 
 def _of_features(result: Importance, findings: Sequence[Finding]) -> int:

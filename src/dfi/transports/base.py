@@ -25,6 +25,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from abc import ABC, abstractmethod
+from collections import Counter
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, ClassVar, Literal, Self, TypeVar, cast, get_args
 
@@ -623,15 +624,30 @@ def repeated_rows(weights: Weights) -> Ints | None:
 
 
 def thin(folds: Sequence[FoldModels], count: int, weights: Weights) -> list[FoldModels]:
-    """Return folds with evenly spaced rows of positive weight, about ``count`` a repeat."""
-    repeats = 1 + max(fold.repeat for fold in folds)
-    tests = [fold.test[weights.values[fold.test] > 0] for fold in folds]
-    step = max(1, int(np.ceil(sum(map(len, tests)) / repeats / count)))
+    """Return folds with evenly spaced rows of positive weight, about ``count`` in all.
+
+    Of repeats of a split each fold is taken once, from one repeat after the other: the same rows
+    under more models tell little more of a transport.
+    """
+    kept = [folds[k] for k in _kept_folds(folds, weights)]
+    tests = [fold.test[weights.values[fold.test] > 0] for fold in kept]
+    step = max(1, int(np.ceil(sum(map(len, tests)) / count)))
     return [
-        replace(fold, test=test[::step])
-        for fold, test in zip(folds, tests, strict=True)
-        if len(test)
+        replace(fold, repeat=0, test=test[::step]) for fold, test in zip(kept, tests, strict=True)
     ]
+
+
+def _kept_folds(folds: Sequence[FoldModels], weights: Weights) -> list[int]:
+    """Return the places of the folds that :func:`thin` keeps."""
+    repeats = 1 + max(fold.repeat for fold in folds)
+    met: Counter[int] = Counter()
+    found = []
+    for k, fold in enumerate(folds):
+        if weights.values[fold.test].any():
+            if met[fold.repeat] % repeats == fold.repeat:
+                found.append(k)
+            met[fold.repeat] += 1
+    return found
 
 
 def kept_factors(scores: Scores, task: Task) -> Floats | None:
@@ -641,8 +657,7 @@ def kept_factors(scores: Scores, task: Task) -> Floats | None:
     """
     if scores.calibration is None:
         return None
-    held = [bool(task.weights.values[fold.test].any()) for fold in task.folds]
-    return np.asarray(scores.calibration.factors[held])
+    return np.asarray(scores.calibration.factors[_kept_folds(task.folds, task.weights)])
 
 
 def both_means(scores: Scores, task: Task) -> Floats:

@@ -310,7 +310,8 @@ def _whitened(
         remaining = own.root(rest[unit].encoder)
         added, held = [], []
         for other, block in found.items():
-            if other == unit:
+            kept = dict(known[unit].held).get(other, 0) if unit in known else None
+            if other == unit or kept == 0:
                 continue
             # of a unit that is pooled itself all that is there, whitened
             encoder, rank = block.encoder, block.rank
@@ -318,11 +319,9 @@ def _whitened(
                 encoder, rank = rest[other].whole, rank + rest[other].rank
             cross = remaining.T @ values(block.positions).root(encoder)
             left, singular, _ = np.linalg.svd(cross, full_matrices=False)
-            if unit in known:
-                count = dict(known[unit].held).get(other, 0)
-            else:
-                edge = np.sqrt(rest[unit].rank) + np.sqrt(rank) + BEYOND_CHANCE
-                count = int(np.count_nonzero(singular * np.sqrt(size) > edge))
+            edge = np.sqrt(rest[unit].rank) + np.sqrt(rank) + BEYOND_CHANCE
+            beyond = int(np.count_nonzero(singular * np.sqrt(size) > edge))
+            count = beyond if kept is None else kept
             if count:
                 added.append(rest[unit].encoder @ left[:, :count])
                 held.append((other, count))

@@ -577,7 +577,7 @@ class _LinearDesign(Whitening):
             )
             if self.coupling()[0] == "empirical":
                 whitened = inner.encode(matrix)
-                law = _empirical_law(linear, whitened, weights.values)
+                law = _empirical_law(linear, whitened, weights.values, units=True)
                 linear = linear.with_law(law)
             return BlockTransport(self, active, inner, linear, even)
         whitened = inner.encode(matrix)
@@ -669,7 +669,8 @@ class _LinearDesign(Whitening):
             blocks,
         )
         if self.coupling()[0] == "empirical":
-            return transport.with_law(_empirical_law(transport, matrix, weights.values))
+            law = _empirical_law(transport, matrix, weights.values, units=blocks is not None)
+            return transport.with_law(law)
         return transport
 
     def _whitened(
@@ -994,10 +995,17 @@ def _with_cells(
     return fitted.with_law(lowered(cells.reference(edges, *fitted.geometry.offsets)), edges)
 
 
-def _empirical_law(transport: LinearTransport, matrix: Floats, mass: Floats) -> Reference:
-    """Return the empirical law of the latent coordinates, random part of the kernel included."""
+def _empirical_law(
+    transport: LinearTransport, matrix: Floats, mass: Floats, *, units: bool
+) -> Reference:
+    """Return the empirical law of the latent coordinates, random part of the kernel included.
+
+    Of ``units`` those of one coordinate alone ask for it.
+    """
     latent = transport.encode(matrix)
     offsets, offset_weights = transport.geometry.offsets
+    if units:
+        return Reference.of_rows(latent, mass, offsets, offset_weights)
     return Reference.empirical(
         (latent[None] + offsets[:, None, :]).reshape(-1, transport.n_latent),
         np.outer(offset_weights, mass).ravel(),

@@ -62,7 +62,7 @@ PENALTIES = (1.0, 0.1, 0.01, 0.001, 0.0001)
 RIDGE = 1e-6
 """Penalty of coefficients away from the identity's: which of equal potentials is taken."""
 
-ITERATIONS, AGAIN = 400, 30
+ITERATIONS, AGAIN = 400, 20
 """Most iterations of a fit, and of one that starts from a fit to nearly the same rows."""
 
 INVERTED = 1e-10

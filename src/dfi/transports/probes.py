@@ -10,7 +10,7 @@ import numpy as np
 from dfi._lines.base import LineMoments, Lines
 from dfi._scoring.lines import scores_along
 from dfi._scoring.sensitivity import hermite_sensitivity
-from dfi.transports.base import dealt, group_influence, with_transport_error
+from dfi.transports.base import N_GROUPS, dealt, group_influence, with_transport_error
 from dfi.transports.blocks import BlockTransport
 from dfi.transports.linear_error import MapInfluence
 from dfi.transports.straight import StraightTransport
@@ -145,8 +145,8 @@ def _among_units(
         return np.concatenate([influence, attributed], axis=1)
 
     both, chosen = scored(transport), task.weights.take(rows)
-    # every group is to have rows that are scored
-    groups = dealt(explained, task.child(6), place)
+    # every group is to have rows that are scored; half of the features' are enough for a warning
+    groups = dealt(explained, task.child(6), place, most=N_GROUPS // 2)
     count = int(groups.max()) + 1
 
     def refits() -> Floats:

@@ -42,17 +42,21 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from joblib import delayed
+from scipy.linalg import cho_factor, cho_solve
+from scipy.sparse import csr_array
 
 from dfi._lines.base import blocks
+from dfi._models.crossfit import split_variance
 from dfi._models.parallel import in_parallel
 from dfi._scoring.forms import explained_rows
-from dfi._scoring.scores import fold_lines, pool
+from dfi._scoring.scores import fold_lines, partners, pool
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from dfi._data.weights import Weights
     from dfi._lines.base import LineModel
+    from dfi._models.crossfit import FoldModels
     from dfi._scoring.forms import ScoreForm, Stretch
     from dfi._scoring.scores import Scores, Task
     from dfi._types import Floats, Ints
@@ -62,11 +66,12 @@ if TYPE_CHECKING:
 CYCLES = 2
 """Random cycles of a graph: one is a ring, along which noise adds up."""
 
-STEPS = 16_000
-"""Predictions of one model over all rows that are walked between. On the diabetes data 12,000 leave
-the standard errors that 25,000 have, and 6,000 raise them by 15 %."""
+FEWEST_STEPS, MOST_STEPS = 16_000, 64_000
+"""Predictions of one model over all rows that are walked between: as many as half of the rows take,
+within these. On the diabetes data 12,000 leave the standard errors that 25,000 have, and 6,000
+raise them by 15 %; on 5,000 rows of storms 64,000 leave .6 of those of 16,000."""
 
-MOST_ROWS, FEWEST_ROWS = 1024, 64
+MOST_ROWS, FEWEST_ROWS = 2560, 64
 """Rows that are walked between, at most and at least, over all folds."""
 
 FEWEST_NODES = 32
@@ -93,7 +98,7 @@ class Parts:
 
     def extrapolated(self, smaller: Parts) -> Parts:
         """Return the parts that models of ever more rows tend to, as scores do."""
-        repeats = np.arange(len(self.latent_by_repeat)) % len(smaller.latent_by_repeat)
+        repeats = partners(len(self.latent_by_repeat), len(smaller.latent_by_repeat))
         return Parts(
             2.0 * self.latent - smaller.latent,
             2.0 * self.attributed - smaller.attributed,
@@ -142,13 +147,13 @@ class Parts:
             plain=None,
         )
 
-    def of_units(self, membership: Floats, weights: Weights) -> Parts:
+    def of_units(self, membership: Floats, weights: Weights, halvings: Sequence[int] = ()) -> Parts:
         """Return the parts of units and their sum; errors hold what differs between repeats."""
         latent = self.latent_by_repeat @ membership
         attributed = self.attributed_by_repeat @ membership
         return Parts(
-            _with_split(self.latent @ membership, latent, weights),
-            _with_split(self.attributed @ membership, attributed, weights),
+            _with_split(self.latent @ membership, latent, weights, halvings),
+            _with_split(self.attributed @ membership, attributed, weights, halvings),
             latent,
             attributed,
         )
@@ -165,14 +170,16 @@ def _with_terms(parts: Floats, terms: Floats, total: Floats, weights: Weights) -
     return np.asarray(parts + terms - np.outer(terms.sum(axis=1), share))
 
 
-def _with_split(parts: Floats, by_repeat: Floats, weights: Weights) -> Floats:
+def _with_split(
+    parts: Floats, by_repeat: Floats, weights: Weights, halvings: Sequence[int]
+) -> Floats:
     r"""Return parts and their sum, shares of which err by what differs between splits too.
 
     .. math:: u_l \to r_l U + q_l, \qquad q_l = s_l (u_l - r_l U), \quad U = \textstyle\sum_k u_k,
 
-    with :math:`s_l^2 - 1` the variance of the shares :math:`r_l` between repeats over their number,
-    in units of that of their influence values. :math:`\sum_l q_l` is then subtracted, so that parts
-    add up.
+    with :math:`s_l^2 - 1` the variance that the split adds to the shares :math:`r_l`
+    (:func:`~dfi._models.crossfit.split_variance`), in units of that of their influence values.
+    :math:`\sum_l q_l` is then subtracted, so that parts add up.
     """
     whole = parts.sum(axis=1)
     size = float(weights.mean(whole)[0])
@@ -181,10 +188,8 @@ def _with_split(parts: Floats, by_repeat: Floats, weights: Weights) -> Floats:
         share = weights.mean(parts) / size
         apart = parts - np.outer(whole, share)
         error = weights.standard_error(apart) / size
-        spread = (by_repeat / sums).std(axis=0, ddof=1)
-        ratio = np.divide(
-            spread**2 / len(by_repeat), error**2, out=np.zeros_like(error), where=error > 0
-        )
+        variance = split_variance(by_repeat / sums, halvings)
+        ratio = np.divide(variance, error**2, out=np.zeros_like(error), where=error > 0)
         apart = (apart - weights.mean(apart)) * np.sqrt(1.0 + ratio)
         apart -= np.outer(apart.sum(axis=1), np.maximum(share, 0) / np.maximum(share, 0).sum())
         parts = np.outer(whole, share) + apart
@@ -192,9 +197,17 @@ def _with_split(parts: Floats, by_repeat: Floats, weights: Weights) -> Floats:
 
 
 def explained_parts(
-    task: Task, transport: FittedTransport, scores: Scores, seed: np.random.SeedSequence
+    task: Task,
+    transport: FittedTransport,
+    scores: Scores,
+    seed: np.random.SeedSequence,
+    order: Scores | None = None,
 ) -> Parts:
-    """Return what each unit has of what the models explain, by rows."""
+    """Return what each unit has of what the models explain, by rows.
+
+    Smaller models walk as the larger ones do, whose scores are the ``order``: of twice the one less
+    the other little of the walks' noise is left.
+    """
     known = scores.known
     rows, mass = scores.rows, task.weights.values
     shares = mass[rows] / mass[rows].sum()
@@ -203,9 +216,11 @@ def explained_parts(
     chance = _chances(shares, n_units)
     generator = np.random.default_rng(seed)
     drawn = np.flatnonzero(generator.random(len(rows)) < chance)
-    seeds = seed.spawn(len(task.folds))
+    repeats = None if order is None else len(order.latent_by_repeat)
+    seeds = _seeds(task.folds, seed, repeats)
     # orders are drawn for units as they rank, whatever the order of the columns
-    rank = np.argsort(np.argsort(-(shares @ known.latent), kind="stable"))
+    leading = known if order is None else order.known
+    rank = np.argsort(np.argsort(-(shares @ leading.latent), kind="stable"))
     standing = mass.copy()
     standing[rows] /= np.maximum(chance, np.finfo(float).tiny)
     given = rows[drawn], rows, standing, task, transport, level, rank
@@ -247,9 +262,30 @@ def explained_parts(
     )
 
 
+def _seeds(
+    folds: Sequence[FoldModels], seed: np.random.SeedSequence, repeats: int | None
+) -> list[np.random.SeedSequence]:
+    """Return a seed for each fold, by the rows that it holds out and how often it has done so.
+
+    Up to ``repeats`` of them differ: as many as there are of larger models.
+    """
+    seen: dict[tuple[int, int], int] = {}
+    found = []
+    for fold in folds:
+        key = int(fold.test.min(initial=0)), int(fold.test.sum())
+        seen[key] = seen.get(key, -1) + 1
+        number = seen[key] if repeats is None else min(seen[key], repeats - 1)
+        found.append(
+            np.random.SeedSequence(seed.entropy, spawn_key=(*seed.spawn_key, *key, number))
+        )
+    return found
+
+
 def _chances(shares: Floats, n_units: int) -> Floats:
     """Return the probability of each row to be drawn, by its weight."""
-    count = int(np.clip(STEPS // (2 * CYCLES * max(1, n_units)), FEWEST_ROWS, MOST_ROWS))
+    each = 2 * CYCLES * max(1, n_units)
+    steps = np.clip(len(shares) // 2 * each, FEWEST_STEPS, MOST_STEPS)
+    count = int(np.clip(steps // each, FEWEST_ROWS, MOST_ROWS))
     if count >= np.count_nonzero(shares) and np.ptp(shares[shares > 0]) == 0:
         return np.asarray(shares > 0, dtype=np.float64)
     return np.minimum(1.0, count * shares)
@@ -384,12 +420,19 @@ def _edges(worth: Floats, generator: np.random.Generator) -> tuple[Ints, Ints, F
 
 def _least_squares(change: Floats, tails: Ints, heads: Ints, counted: Floats, n: int) -> Floats:
     """Return what the ends of edges have whose differences are given."""
-    incidence = np.zeros((len(tails), n))
-    incidence[np.arange(len(tails)), tails] += 1.0
-    incidence[np.arange(len(tails)), heads] -= 1.0
-    weighted = counted[:, None] * incidence
-    inverse = np.linalg.pinv(incidence.T @ weighted, hermitian=True)
-    return np.asarray(inverse @ (weighted.T @ change))
+    edges = np.arange(len(tails))
+    shape = len(tails), n
+    ends = csr_array((np.ones(len(tails)), (edges, tails)), shape=shape)
+    incidence = ends - csr_array((np.ones(len(tails)), (edges, heads)), shape=shape)
+    weighted = (incidence * counted[:, None]).T.tocsr()
+    laplacian = (weighted @ incidence).toarray()
+    size = float(laplacian.trace()) / n
+    # a constant is free: the solution of mean 0 is that of the pseudo-inverse
+    laplacian += size / n
+    laplacian.flat[:: n + 1] += 1e-12 * size
+    given = np.concatenate([weighted @ one for one in change], axis=1)
+    found = cho_solve(cho_factor(laplacian, overwrite_a=True), given)
+    return np.stack(np.split(found, len(change), axis=1))
 
 
 def path_slopes(

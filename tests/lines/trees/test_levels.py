@@ -24,10 +24,11 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from dfi._data import read_table, read_weights
+from dfi._data.levels import Grid
 from dfi._lines.base import Lines, Reference
 from dfi._lines.choose import Quadrature, line_model
-from dfi._lines.trees.ensemble import Category
-from dfi._lines.trees.kernels_pieces import pieces_of
+from dfi._lines.trees.ensemble import Category, category_of
+from dfi._lines.trees.kernels_pieces import cuts_of, levels_at, pieces_of, seen_by_trees
 from dfi._lines.trees.model import TreeLines
 from dfi._models.predictor import predictor_for
 from dfi.transports.copula import Copula, through_margins
@@ -216,7 +217,7 @@ def test_pieces_follow_the_largest_entry():
         category = Category(np.arange(k), np.zeros(k), np.ones(k), np.arange(k), np.eye(k))
         points, direction = rng.normal(size=(40, k)), rng.normal(size=k)
         latent = rng.normal(size=40)
-        pieces = pieces_of(points, latent, direction, [category], -5.0, 5.0)
+        pieces = pieces_of(points, latent, direction, cuts_of((category,)), -5.0, 5.0)
         assert np.all(np.diff(pieces.line) >= 0)
         for i in range(40):
             own = pieces.line == i
@@ -231,6 +232,58 @@ def test_pieces_follow_the_largest_entry():
 
 def test_a_category_that_does_not_move_is_one_piece():
     category = Category(np.arange(3), np.zeros(3), np.ones(3), np.arange(3), np.eye(3))
-    pieces = pieces_of(np.eye(3), np.zeros(3), 1e-17 * np.ones(4), [category], -9.0, 9.0)
+    cuts = cuts_of((category,))
+    pieces = pieces_of(np.eye(3), np.zeros(3), 1e-17 * np.ones(4), cuts, -9.0, 9.0)
     assert len(pieces.line) == 3
     np.testing.assert_array_equal(pieces.levels[0], [0, 1, 2])
+
+
+def levels_by_definition(category, rows):
+    """The nearest level of a number, or the largest entry, the first of equal ones."""
+    if category.grid is not None:
+        distance = np.abs(rows[:, [category.grid.position]] - category.grid.values)
+        return distance.argmin(axis=1)
+    return (category.shift + category.scale * rows[:, category.positions]).argmax(axis=1)
+
+
+def seen_by_definition(rows, categories, levels):
+    """The table's columns, the levels, and copies that move with a column at level 0."""
+    copies = [
+        np.where((level == 0)[:, None], rows[:, [category.source]], category.values[level])
+        for category, level in zip(categories, levels, strict=True)
+        if category.source is not None
+    ]
+    return np.column_stack([rows, *levels, *copies])
+
+
+def test_several_categories_are_cut_and_seen_as_at_every_place_of_the_lines():
+    rng = np.random.default_rng(4)
+    grid = Grid(3, np.array([0.0, 1.0, 4.0]))
+    categories = (
+        Category(np.arange(3), np.zeros(3), np.ones(3), np.arange(3), np.eye(3)),
+        category_of(grid, np.array([5, 6]), rng.normal(size=(3, 2))),
+        Category(
+            np.array([4, 4]), np.array([0.5, 0.0]), np.array([0.0, 1.0]), np.array([7, 8]),
+            np.array([[0.0, 0.0], [-9.0, 9.0]]), source=2,
+        ),
+    )  # fmt: skip
+    cuts = cuts_of(categories)
+    points, direction = rng.normal(size=(30, 5)), rng.normal(size=5)
+    latent = rng.normal(size=30)
+    levels = levels_at(points, cuts)
+    np.testing.assert_array_equal(levels, [levels_by_definition(c, points) for c in categories])
+    np.testing.assert_array_equal(
+        seen_by_trees(points, np.arange(30), levels, cuts).T,
+        seen_by_definition(points, categories, levels),
+    )
+    pieces = pieces_of(points, latent, direction, cuts, -4.0, 4.0)
+    ends = np.flatnonzero(np.diff(pieces.line, append=30))
+    assert np.all(pieces.high[ends] == 4.0)
+    for where in (0.01, 0.5, 0.99):
+        t = (1.0 - where) * pieces.low + where * pieces.high
+        moved = points[pieces.line] + (t - latent[pieces.line])[:, None] * direction
+        known = [levels_by_definition(category, moved) for category in categories]
+        np.testing.assert_array_equal(pieces.levels, known)
+    # no cut without a change of level
+    inside = np.flatnonzero(np.diff(pieces.line) == 0)
+    assert np.all(np.any(pieces.levels[:, inside] != pieces.levels[:, inside + 1], axis=0))

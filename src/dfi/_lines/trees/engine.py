@@ -14,7 +14,6 @@ from scipy.special import expit, softmax
 
 from dfi._compiled import kernel_array, run_tasks
 from dfi._lines.base import LineMoments, blocks
-from dfi._lines.trees.ensemble import tree_rows
 from dfi._lines.trees.kernels_blocks import (
     Arena,
     Jumps,
@@ -36,7 +35,7 @@ from dfi._lines.trees.kernels_lines import (
     softmax_moments,
     sorting_for,
 )
-from dfi._lines.trees.kernels_pieces import pieces_of
+from dfi._lines.trees.kernels_pieces import cuts_of, levels_at, pieces_of, seen_by_trees
 from dfi._lines.trees.law import Law, coordinate_law, step_below, tabulate
 
 if TYPE_CHECKING:
@@ -104,12 +103,16 @@ def predict(
         chosen = [ensemble.classes.of_tree == k for k in range(ensemble.classes.count)]
         of_sum = [nodes._replace(roots=nodes.roots[trees]) for trees in chosen]
 
+    cuts = cuts_of(tuple(categories))
+
     def task(block: slice) -> None:
         places = places_for(block.stop - block.start, nodes.depth)
         part = rows[block]
         if categories:
-            part = tree_rows(part, categories, [category.levels(part) for category in categories])
-        columns = kernel_array(part.T, np.float64)
+            part = kernel_array(part, np.float64)
+            columns = seen_by_trees(part, np.arange(len(part)), levels_at(part, cuts), cuts)
+        else:
+            columns = kernel_array(part.T, np.float64)
         for trees, total in zip(of_sum, sums, strict=True):
             predict_sums(trees, columns, places, total[block])
 
@@ -233,6 +236,7 @@ def _by_direction(
     )
 
     merging = Merging(ensemble, nodes, q)
+    cuts = cuts_of(tuple(categories))
 
     def task(where: tuple[int, slice]) -> None:
         j, block = where
@@ -240,24 +244,23 @@ def _by_direction(
         pieces = None
         if categories:
             pieces = pieces_of(
-                points[block], latent[j, block], lines.directions[:, j], categories, low, high
+                points[block], latent[j, block], lines.directions[:, j], cuts, low, high
             )
             ends = (pieces.low, pieces.high)
             at = latent[j, block][pieces.line]
-            rows = tree_rows(points[block][pieces.line], categories, pieces.levels)
+            part = seen_by_trees(points[block], pieces.line, pieces.levels, cuts)
         else:
             n_lines = block.stop - block.start
             ends = (np.full(n_lines, low), np.full(n_lines, high))
-            at, rows = latent[j, block], points[block]
+            at, part = latent[j, block], columns[:, block]
         step = step_below(laws[j], shifts[j])
         common = (at, steepness[j], laws[j], shifts[j], *ends, step)
         moments: tuple[Floats, ...]
         if merged:
-            moments = merging.moments(rows, common)
+            moments = merging.moments(part, common)
         else:
-            part = columns[:, block] if pieces is None else rows.T
-            sums = (np.zeros((q, len(rows))), np.zeros((q, len(rows))))
-            arena = arena_for(len(rows), nodes.depth)
+            sums = (np.zeros((q, len(at))), np.zeros((q, len(at))))
+            arena = arena_for(len(at), nodes.depth)
             arena_moments(nodes, np.ascontiguousarray(part), *common, arena, *sums)
             moments = sums
         if pieces is not None:
@@ -298,22 +301,22 @@ class Merging:
         self._of_tree = kernel_array(of_tree, np.int32)
         self._intercepts = kernel_array(intercepts, np.float64)
 
-    def moments(self, rows: Floats, common: Block) -> tuple[Floats, Floats]:
-        """Return both moments along lines of one direction, class by class."""
-        n = len(rows)
+    def moments(self, columns: Floats, common: Block) -> tuple[Floats, Floats]:
+        """Return both moments along lines of one direction, class by class; rows in columns."""
+        n = columns.shape[1]
         mean, hermite = np.empty((2, len(self._intercepts) * self.q, n))
         latent, steepness, law, shifts, low, high, step = common
         jumps, arena = self._free.pop() if self._free else self._memory()
         for part in blocks(n, LINES_AT_ONCE):
             size = part.stop - part.start
-            columns = np.ascontiguousarray(rows[part].T)
+            own = np.ascontiguousarray(columns[:, part])
             ends = low[part], high[part]
             place = latent[part], steepness, law.below, *ends, step
             finished = np.zeros(1, np.int64)
             while True:
                 first = np.repeat(self._intercepts[:, None], size, axis=1)
                 memory = arena, jumps, first, finished
-                collect_jumps(self.nodes, self._of_tree, columns, *place, *memory)
+                collect_jumps(self.nodes, self._of_tree, own, *place, *memory)
                 if finished[0]:
                     break
                 jumps = jumps_for(LINES_AT_ONCE, 2 * jumps.place.shape[1])

@@ -32,7 +32,7 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from dfi._data.levels import BEYOND, Block, largest
+from dfi._data.levels import BEYOND, Block
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -354,11 +354,6 @@ class Category:
     source: int | None = None
     grid: Grid | None = None
 
-    def levels(self, rows: Floats) -> Ints:
-        if self.grid is not None:
-            return np.searchsorted(self.grid.midpoints, rows[:, self.grid.position])
-        return largest(self.shift + self.scale * rows[:, self.positions])
-
 
 def category_of(levels: Block | Grid, columns: Ints, values: Floats) -> Category:
     """Return a category that rows of the numeric matrix hold as a one-hot block or as a number."""
@@ -406,13 +401,3 @@ def follow_gaps(
         )
         width += 2
     return replace(ensemble, feature=feature, n_features=width), tuple(categories)
-
-
-def tree_rows(rows: Floats, categories: Sequence[Category], levels: Sequence[Ints]) -> Floats:
-    """Return rows with the level of each category, then the columns that move with another."""
-    copies = []
-    for category, level in zip(categories, levels, strict=True):
-        if category.source is not None:
-            there = (level == 0)[:, None]
-            copies.append(np.where(there, rows[:, [category.source]], category.values[level]))
-    return np.column_stack([rows, *levels, *copies])

@@ -1,0 +1,55 @@
+"""How many threads a task may use: what is left to it of ``n_jobs``, and of the machine.
+
+Compiled kernels and tasks that run side by side share one number. Told nothing, kernels use the
+cores that this process may run on, or fewer where OpenMP is limited: by ``OMP_NUM_THREADS``, by
+threadpoolctl, or by joblib in its own workers.
+"""
+
+from __future__ import annotations
+
+import os
+from contextlib import contextmanager
+from contextvars import ContextVar
+from functools import cache
+from typing import TYPE_CHECKING
+
+from threadpoolctl import ThreadpoolController
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_ALLOWED: ContextVar[int | None] = ContextVar("threads", default=None)
+
+
+@contextmanager
+def threads_allowed(count: int) -> Iterator[None]:
+    """Let kernels that are called meanwhile, in this thread, use so many threads."""
+    token = _ALLOWED.set(count)
+    try:
+        yield
+    finally:
+        _ALLOWED.reset(token)
+
+
+def allowed_threads() -> int:
+    """Return how many threads kernels may use here."""
+    return _ALLOWED.get() or machine_threads()
+
+
+def machine_threads() -> int:
+    """Return how many threads this process may use if nobody says how many."""
+    own = (pool.num_threads for pool in thread_pools().lib_controllers if pool.user_api == "openmp")
+    return int(max(1, min([available_cores(), *filter(None, own)])))
+
+
+@cache
+def thread_pools() -> ThreadpoolController:
+    """Return the process's thread pools; looking them up takes longer than a small fit."""
+    return ThreadpoolController()
+
+
+def available_cores() -> int:
+    """Return the number of cores that this process may run on."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1

@@ -1,0 +1,260 @@
+"""Plots of pairs: all of them as a heat map, and what one of them adds to predictions."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from matplotlib.colors import PowerNorm
+
+from dfi._data import as_frame
+from dfi._parameters import validated
+from dfi.plots import style
+from dfi.plots.local import placed_values
+from dfi.results import views
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from dfi._types import Floats, Frame
+    from dfi.results.interactions import Interactions
+    from dfi.results.views import Columns
+
+CELLS, FEWEST_ROWS = 24, 1.0
+"""Cells along each side of a surface, and rows that must be near one for it to be drawn."""
+
+REACH = 0.12
+"""Standard width of the neighbourhood of a cell, as a share of the axis."""
+
+OUTLYING = 0.01
+"""Rows at each end of a number's values that the surface leaves out."""
+
+
+def _interactions_data(scored: Interactions, *, top: int | None = 15) -> Columns:
+    table = scored._columns(scored.level)
+    chosen = _leading_units(scored, top)
+    kept = [
+        at
+        for at, (one, other) in enumerate(scored.pairs)
+        if one in set(chosen) and other in set(chosen)
+    ]
+    return {
+        "feature": np.array([scored.pairs[at][0] for at in kept], dtype=object),
+        "partner": np.array([scored.pairs[at][1] for at in kept], dtype=object),
+        **{key: table[key][kept] for key in ("share", "score", "ci_low", "ci_high", "p_adj")},
+    }
+
+
+def _leading_units(scored: Interactions, top: int | None) -> list[str]:
+    """Return the units of the largest pairs, in the order in which they first appear."""
+    named = [name for pair in scored.pairs for name in pair]
+    return list(dict.fromkeys(named))[: len(named) if top is None else top]
+
+
+@validated
+def interactions_data(scored: Interactions, *, top: int | None = 15) -> Frame:
+    """Return the numbers behind :func:`interactions`: a row for each pair that is drawn.
+
+    Parameters
+    ----------
+    top : int or None, default=15
+        How many features, those of the largest pairs first.
+
+    Returns
+    -------
+    frame
+        In the caller's dataframe library.
+
+    Examples
+    --------
+    >>> import numpy as np, dfi
+    >>> X = np.random.default_rng(0).standard_normal((200, 3))
+    >>> found = dfi.explain(X, X[:, 0] * X[:, 1], "linear", cv=2).interactions()
+    >>> len(dfi.plots.interactions_data(found))
+    3
+    """
+    return as_frame(_interactions_data(scored, top=top), scored.library)
+
+
+@validated
+def interactions(scored: Interactions, *, top: int | None = 15, ax: Axes | None = None) -> Axes:
+    """Draw the scores of pairs as a heat map; a star marks those beyond chance.
+
+    Grey cells are pairs that were not asked about: screening found nothing in them.
+
+    Parameters
+    ----------
+    top : int or None, default=15
+        How many features, those of the largest pairs first.
+
+    Returns
+    -------
+    Axes
+
+    Examples
+    --------
+    >>> import numpy as np, dfi
+    >>> X = np.random.default_rng(0).standard_normal((200, 3))
+    >>> found = dfi.explain(X, X[:, 0] * X[:, 1], "linear", cv=2).interactions()
+    >>> len(dfi.plots.interactions(found).get_yticklabels())
+    3
+    """
+    shown = _interactions_data(scored, top=top)
+    names = _leading_units(scored, top)
+    place = {name: at for at, name in enumerate(names)}
+    shared = bool(np.isfinite(shown["share"]).any())
+    values = np.full((len(names), len(names)), np.nan)
+    sure = np.zeros(values.shape, dtype=np.bool_)
+    for one, other, value, p in zip(
+        shown["feature"],
+        shown["partner"],
+        shown["share" if shared else "score"],
+        shown["p_adj"],
+        strict=True,
+    ):
+        for row, column in ((place[one], place[other]), (place[other], place[one])):
+            values[row, column], sure[row, column] = value, p < views.CHANCE
+    side = float(min(max(4.0, 2.4 + 0.3 * len(names)), 12.0))
+    ax = style.new_axes(side + 0.8, side) if ax is None else ax
+    highest = max(float(np.nanmax(values, initial=0.0)), 1e-12)
+    drawn = np.ma.masked_invalid(np.maximum(values, 0.0))
+    ax.set_facecolor("#D9D9D9")
+    # the square root gives the many small pairs a colour of their own
+    image = ax.imshow(drawn, cmap=style.HEAT_MAP, norm=PowerNorm(0.5, vmin=0.0, vmax=highest))
+    ax.set_aspect("auto")
+    style.label_rows(ax, names, width=22)
+    style.label_columns(ax, names, width=16)
+    ax.set_xlim(-0.5, len(names) - 0.5)
+    ax.set_ylim(len(names) - 0.5, -0.5)
+    for (row, column), value in np.ndenumerate(values):
+        if not np.isfinite(value) or (len(names) > 9 and not sure[row, column]):
+            continue
+        text = f"{max(100 * value, 0.0):.0f}" if shared else f"{value:.2g}"
+        text = f"{text}*" if sure[row, column] else text
+        bright = max(value, 0.0) > 0.3 * highest
+        ax.text(
+            column, row, "*" if len(names) > 9 else text.replace("-", "−"), ha="center",
+            va="center", fontsize=8, color="black" if bright else "white",
+        )  # fmt: skip
+    bar = ax.figure.colorbar(image, ax=ax, shrink=0.8)
+    bar.set_label("% of what is explained" if shared else "score of the pair", fontsize=9)
+    if shared:
+        ticks = [tick for tick in bar.get_ticks() if 0.0 <= tick <= highest]
+        bar.set_ticks(ticks, labels=[f"{100 * tick:.3g}" for tick in ticks])
+    style.say_how_many(ax, len(names), len(scored.names))
+    return ax
+
+
+def _surface_data(scored: Interactions, *, pair: tuple[str, str] | None = None) -> Columns:
+    at = 0 if pair is None else scored.place_of(pair)
+    one, other = scored.pairs[at] if pair is None else pair
+    for name in (one, other):
+        if name not in scored.features:
+            raise ValueError(
+                f"{name!r} is a group of columns and has no value of its own to draw a surface "
+                "over: explain with units='columns'"
+            )
+    rows = scored.basis.rows
+    return {
+        "row": np.arange(len(scored.effects)) if rows is None else rows,
+        "first": scored.features[one],
+        "second": scored.features[other],
+        "effect": scored.effects[:, at],
+    }
+
+
+@validated
+def surface_data(scored: Interactions, *, pair: tuple[str, str] | None = None) -> Frame:
+    """Return the numbers behind :func:`surface`: both values and the joint effect of each row.
+
+    Parameters
+    ----------
+    pair : tuple of two str, optional
+        The pair; that with the largest score by default.
+
+    Returns
+    -------
+    frame
+        row, first, second, effect, in the caller's dataframe library.
+
+    Examples
+    --------
+    >>> import numpy as np, dfi
+    >>> X = np.random.default_rng(0).standard_normal((200, 3))
+    >>> found = dfi.explain(X, X[:, 0] * X[:, 1], "linear", cv=2).interactions()
+    >>> dfi.plots.surface_data(found, pair=("x0", "x1")).columns.tolist()
+    ['row', 'first', 'second', 'effect']
+    """
+    return as_frame(_surface_data(scored, pair=pair), scored.library)
+
+
+@validated
+def surface(
+    scored: Interactions, *, pair: tuple[str, str] | None = None, ax: Axes | None = None
+) -> Axes:
+    """Draw what a pair adds to the predictions, over the values of its two features.
+
+    Colours are means of the joint effects of the rows nearby, beyond what the two features add one
+    by one; where there are no rows nothing is drawn. Points are rows.
+
+    Parameters
+    ----------
+    pair : tuple of two str, optional
+        The pair, its first feature along the bottom; that with the largest score by default.
+
+    Returns
+    -------
+    Axes
+
+    Examples
+    --------
+    >>> import numpy as np, dfi
+    >>> X = np.random.default_rng(0).standard_normal((200, 3))
+    >>> found = dfi.explain(X, X[:, 0] * X[:, 1], "linear", cv=2).interactions()
+    >>> dfi.plots.surface(found, pair=("x1", "x0")).get_xlabel()
+    'x1'
+    """
+    shown = _surface_data(scored, pair=pair)
+    one, other = scored.pairs[0] if pair is None else pair
+    ax = style.new_axes(6.2, 4.8) if ax is None else ax
+    sides = [placed_values(shown[key]) for key in ("first", "second")]
+    grids, edges, reach = zip(*(_grid(*side) for side in sides), strict=True)
+    near = [
+        np.exp(-0.5 * ((grid[:, None] - values) / width) ** 2)
+        for grid, (values, _), width in zip(grids, sides, reach, strict=True)
+    ]
+    mass = near[1] @ near[0].T
+    mean = np.divide(
+        (near[1] * shown["effect"]) @ near[0].T,
+        mass,
+        out=np.full(mass.shape, np.nan),
+        where=mass >= FEWEST_ROWS,
+    )
+    size = float(np.nanmax(np.abs(mean), initial=0.0)) or 1.0
+    image = ax.pcolormesh(
+        *edges, np.ma.masked_invalid(mean), cmap="PuOr_r", vmin=-size, vmax=size, rasterized=True
+    )
+    ax.scatter(sides[0][0], sides[1][0], s=3.0, color="black", alpha=0.25, linewidths=0.0)
+    for axis, name, (_, labels), limits in (
+        (ax.xaxis, one, sides[0], edges[0]),
+        (ax.yaxis, other, sides[1], edges[1]),
+    ):
+        if labels:
+            style.write_ticks(axis, np.arange(len(labels)), labels)
+        axis.set_label_text(views.shorten(name, 40), fontsize=9, parse_math=False)
+        (ax.set_xlim if axis is ax.xaxis else ax.set_ylim)(limits[0], limits[-1])
+    bar = ax.figure.colorbar(image, ax=ax, shrink=0.8)
+    bar.set_label("joint effect on the prediction", fontsize=9)
+    return ax
+
+
+def _grid(values: Floats, labels: list[str]) -> tuple[Floats, Floats, float]:
+    """Return the middles and the edges of cells along an axis, and how far a cell reaches."""
+    if labels:
+        middles = np.arange(len(labels), dtype=np.float64)
+        return middles, np.append(middles, len(labels)) - 0.5, 0.3
+    low, high = np.quantile(values, [OUTLYING, 1.0 - OUTLYING]).tolist()
+    if not high > low:
+        low, high = low - 0.5, high + 0.5
+    edges: Floats = np.linspace(low, high, CELLS + 1, dtype=np.float64)
+    return 0.5 * (edges[1:] + edges[:-1]), edges, 0.5 * REACH * (high - low)

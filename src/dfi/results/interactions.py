@@ -1,0 +1,363 @@
+"""Pairs of features: what they do together, with intervals, and what that rests on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dfi._checks import did_you_mean
+from dfi._data import as_frame
+from dfi._parameters import validated
+from dfi.inference.influence import read_only
+from dfi.inference.intervals import check_level
+from dfi.inference.shares import is_clear, shares_of
+from dfi.inference.tests import Estimate, UnitInference, adjust_p_values
+from dfi.results.columns import PAIRS, in_order, text_lines
+from dfi.results.file import freeze, thaw
+from dfi.results.tables import SHARE_COLUMNS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from matplotlib.axes import Axes
+
+    from dfi._types import Array, Floats, Frame
+    from dfi.inference.influence import InfluenceRows
+
+JOINED = " × "
+"""Between the names of a pair."""
+
+UNDERFITS = (
+    "boosted trees learn pairs slowly: from 1000 rows they found about three quarters of a pair's "
+    "score in simulations, and 90 % intervals held it in a quarter to two thirds of the samples. "
+    "Read these scores as at least, or explain with the default learner"
+)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Interactions:
+    r"""Scores of pairs of features: what two of them explain together, beyond what they add up to.
+
+    With :math:`D_{jk}` the joint effect of two latent coordinates and :math:`g` the least-squares
+    projection of the regression on sums of functions of single features, the score of a latent
+    pair is :math:`\psi_{jk} = E\,D_{jk}(\eta - g)^2`, and pairs of features share these as features
+    share scores: :math:`M = (L*L)\,\psi\,(L*L)'` (:mod:`dfi.methods.pairs`). A curve of a single
+    feature is no pair, whatever it is correlated with. Interactions of three features count for
+    each of their pairs.
+
+    Made by :meth:`dfi.Importance.interactions`; a mapping from pairs to estimates.
+
+    Attributes
+    ----------
+    pairs : tuple of tuples of two str
+        The pairs that were asked about, largest score first.
+    basis : InfluenceRows
+        Influence values, a column for each pair and last what the same models explain.
+    whole : ndarray of shape (pairs,)
+        Scores in which curves of single features, seen through correlation, count as pairs.
+    names : tuple of str
+        All units.
+    own : ndarray of shape (units,)
+        What latent pairs attribute to a feature with itself; scores and these add up to the sum of
+        the latent scores.
+    effects : ndarray of shape (n, pairs)
+        What a pair adds to the predictions of the rows.
+    features : mapping of str to ndarray
+        The rows' own values, by unit; groups have none.
+    spec : mapping
+        What was asked and how.
+    latent : Interactions, optional
+        The same pairs of latent coordinates.
+    level : float
+        Confidence level where none is given.
+    library : str
+        Dataframe library of the caller, for the tables.
+
+    Examples
+    --------
+    >>> import numpy as np, dfi
+    >>> X = np.random.default_rng(0).standard_normal((400, 3))
+    >>> found = dfi.explain(X, X[:, 0] * X[:, 1] + X[:, 2], cv=2).interactions()
+    >>> found.pairs[0], len(found)
+    (('x0', 'x1'), 3)
+    >>> found["x0", "x1"].p < 0.001
+    True
+    """
+
+    pairs: tuple[tuple[str, str], ...]
+    basis: InfluenceRows
+    whole: Floats
+    names: tuple[str, ...]
+    own: Floats
+    effects: Floats
+    features: Mapping[str, Array] = field(default_factory=lambda: MappingProxyType({}))
+    spec: Mapping[str, object] = field(default_factory=lambda: MappingProxyType({}))
+    latent: Interactions | None = None
+    level: float = 0.95
+    library: str = "numpy"
+
+    def __post_init__(self) -> None:
+        count, n = len(self.pairs), self.basis.n_rows
+        if self.basis.n_units != count + 1:
+            raise ValueError(
+                f"basis must have a column for each of the {count} pairs and one more, got "
+                f"{self.basis.n_units}"
+            )
+        for name, shape in (("whole", (count,)), ("own", (len(self.names),))):
+            array = read_only(getattr(self, name), np.float64)
+            if array.shape != shape:
+                raise ValueError(f"{name} must have shape {shape}, got {array.shape}")
+            object.__setattr__(self, name, array)
+        if np.shape(self.effects) != (n, count):
+            raise ValueError(f"effects must have shape {(n, count)}, got {np.shape(self.effects)}")
+        object.__setattr__(self, "effects", read_only(self.effects, np.float64))
+        object.__setattr__(self, "pairs", tuple((str(a), str(b)) for a, b in self.pairs))
+        object.__setattr__(self, "features", MappingProxyType(dict(self.features)))
+        object.__setattr__(self, "spec", freeze(self.spec, "spec"))
+        object.__setattr__(self, "level", check_level(self.level))
+
+    def __reduce__(self) -> tuple[object, ...]:
+        values = {name: getattr(self, name) for name in self.__dataclass_fields__}
+        values["features"], values["spec"] = dict(self.features), thaw(values["spec"])
+        return _rebuild, (values,)
+
+    def __len__(self) -> int:
+        return len(self.pairs)
+
+    def __iter__(self) -> Iterator[tuple[str, str]]:
+        return iter(self.pairs)
+
+    def __contains__(self, pair: object) -> bool:
+        return isinstance(pair, tuple) and (pair in self.pairs or pair[::-1] in self.pairs)
+
+    def __getitem__(self, pair: tuple[str, str]) -> Estimate:
+        at = self.place_of(pair)
+        columns = self._columns(self.level)
+        score, error, low, high, z, p = (
+            float(columns[key][at]) for key in ("score", "se", "ci_low", "ci_high", "z", "p")
+        )
+        return Estimate(score, error, low, high, z, p, self.level)
+
+    @validated
+    def place_of(self, pair: Sequence[str]) -> int:
+        """Return the place of a pair, named in either order; one that is not here raises.
+
+        Parameters
+        ----------
+        pair : tuple of two str
+            Two units.
+
+        Returns
+        -------
+        int
+            Its place in ``pairs``.
+
+        Examples
+        --------
+        >>> import numpy as np, dfi
+        >>> X = np.random.default_rng(0).standard_normal((200, 3))
+        >>> found = dfi.explain(X, X[:, 0] * X[:, 1], "linear", cv=2).interactions()
+        >>> found.place_of(("x2", "x1")) == found.place_of(("x1", "x2"))
+        True
+        """
+        one, other = named_pair(pair, self.names)
+        wanted = self.names[one], self.names[other]
+        for at, known in enumerate(self.pairs):
+            if known in (wanted, wanted[::-1]):
+                return at
+        raise KeyError(
+            f"{JOINED.join(wanted)} was not asked about: call interactions(pairs=[{wanted!r}])"
+        )
+
+    @property
+    def scores(self) -> Floats:
+        """Scores of the pairs."""
+        return read_only(self.basis.mean[:-1], np.float64)
+
+    @property
+    def n_tested(self) -> int:
+        """How many pairs the table has, all of which p-values are adjusted for."""
+        return len(self.names) * (len(self.names) - 1) // 2
+
+    def _columns(self, level: float) -> dict[str, Floats]:
+        """Return the columns of :meth:`table` as arrays."""
+        count = len(self.pairs)
+        some = np.eye(count, count + 1)
+        basis = self.basis.summed(some)
+        quiet = ~np.any(self.basis.values[:, :-1], axis=0)
+        units = UnitInference(basis, np.zeros(count, dtype=np.bool_), 1.0, True, quiet)
+        found = units.columns(level=level, alternative="greater", adjust="none")
+        # pairs that screening left out are hypotheses too, with p-values of 1
+        every = np.concatenate([found["p"], np.ones(self.n_tested - count)])
+        found["p_adj"] = adjust_p_values(every, "holm")[:count]
+        total = np.eye(count + 1)[count]
+        if is_clear(self.basis.summed(total[None, :])):
+            shares = shares_of(self.basis, total, some).columns(level, nonnegative=True)
+            found |= {name: shares[key] for name, key in SHARE_COLUMNS.items()}
+        else:
+            found |= {name: np.full(count, np.nan) for name in SHARE_COLUMNS}
+        found["whole"] = self.whole
+        if self.latent is not None:
+            found["latent"] = self.latent.scores
+        return found
+
+    @validated
+    def table(self, *, level: float | None = None) -> Frame:
+        """Return the pairs in the caller's dataframe library, largest score first.
+
+        Parameters
+        ----------
+        level : float, optional
+            Confidence level of the intervals, by default that of the result.
+
+        Returns
+        -------
+        frame
+            feature, partner, share, share_low, share_high, score, se, ci_low, ci_high, z, p,
+            p_adj (Holm, over all pairs of the table, those not asked about included), latent,
+            whole.
+
+        Examples
+        --------
+        >>> import numpy as np, dfi
+        >>> X = np.random.default_rng(0).standard_normal((400, 3))
+        >>> found = dfi.explain(X, X[:, 0] * X[:, 1] + X[:, 2], cv=2).interactions()
+        >>> found.table()[["feature", "partner"]].iloc[0].tolist()
+        ['x0', 'x1']
+        """
+        values: dict[str, Array] = {
+            "feature": np.array([one for one, _ in self.pairs], dtype=object),
+            "partner": np.array([other for _, other in self.pairs], dtype=object),
+            **self._columns(self.level if level is None else level),
+        }
+        return as_frame({key: values[key] for key in in_order(PAIRS, values)}, self.library)
+
+    def rows(self) -> list[dict[str, Any]]:
+        """Return the pairs as dicts of plain values, for pages and programs.
+
+        Returns
+        -------
+        list of dict
+            With a ``name`` each; NaN stands for what is not known.
+
+        Examples
+        --------
+        >>> import numpy as np, dfi
+        >>> X = np.random.default_rng(0).standard_normal((200, 3))
+        >>> found = dfi.explain(X, X[:, 0] * X[:, 1], "linear", cv=2).interactions()
+        >>> found.rows()[0]["p_adj"]
+        1.0
+        """
+        columns = self._columns(self.level)
+        return [
+            {
+                "name": JOINED.join(pair),
+                "feature": pair[0],
+                "partner": pair[1],
+                **{key: float(values[at]) for key, values in columns.items()},
+            }
+            for at, pair in enumerate(self.pairs)
+        ]
+
+    def to_shapiq(self) -> dict[tuple[int, int], float]:
+        """Return the scores keyed by tuples of positions, as shapiq keeps its values.
+
+        Returns
+        -------
+        dict
+            ``{(i, j): score}`` with ``i < j``, positions in ``names``: what
+            ``shapiq.InteractionValues`` has as ``interactions``.
+
+        Examples
+        --------
+        >>> import numpy as np, dfi
+        >>> X = np.random.default_rng(0).standard_normal((200, 3))
+        >>> sorted(dfi.explain(X, X[:, 0], "linear", cv=2).interactions().to_shapiq())
+        [(0, 1), (0, 2), (1, 2)]
+        """
+        places = {name: place for place, name in enumerate(self.names)}
+        found = {}
+        for (one, other), score in zip(self.pairs, self.scores.tolist(), strict=True):
+            first, last = sorted((places[one], places[other]))
+            found[first, last] = score
+        return found
+
+    @validated
+    def plot(self, kind: str = "interactions", **options: Any) -> Axes:
+        """Draw the pairs: a function of :mod:`dfi.plots` by name; returns its Axes.
+
+        Parameters
+        ----------
+        kind : {"interactions", "surface"}, default="interactions"
+            A heat map of all pairs, or what one pair adds to predictions.
+        **options
+            ``pair`` of a surface, ``top``, ``ax``.
+
+        Returns
+        -------
+        Axes
+            What was drawn on.
+
+        Examples
+        --------
+        >>> import numpy as np, dfi
+        >>> X = np.random.default_rng(0).standard_normal((400, 3))
+        >>> found = dfi.explain(X, X[:, 0] * X[:, 1] + X[:, 2], cv=2).interactions()
+        >>> found.plot("surface", pair=("x0", "x1")).get_xlabel()
+        'x0'
+        """
+        # pyplot takes half a second to import: only those who plot pay for it
+        from dfi.plots import plot_interactions
+
+        return plot_interactions(self, kind, **options)
+
+    def __repr__(self) -> str:
+        left = self.n_tested - len(self)
+        screened = f"; the other {left} were screened out" if left else ""
+        lines = [
+            f"Interactions: {len(self)} of {self.n_tested} pairs of {len(self.names)} features"
+            f"{screened}; beyond additive in the features' own scale",
+        ]
+        rows = self.rows()
+        lines += text_lines(PAIRS, [row["name"] for row in rows], rows, self.level, "pair")
+        if self.spec.get("caution"):
+            lines.append(str(self.spec["caution"]))
+        return "\n".join(lines)
+
+
+def _rebuild(values: dict[str, Any]) -> Interactions:
+    return Interactions(**values)
+
+
+def named_pair(pair: object, names: Sequence[str]) -> tuple[int, int]:
+    """Return the places of the two units of a pair, or raise by name."""
+    if isinstance(pair, str) or not isinstance(pair, tuple | list) or len(pair) != 2:
+        raise TypeError(f"a pair is a tuple of two names, got {pair!r}: pass e.g. ('x1', 'x2')")
+    places = [place_of(name, names) for name in pair]
+    if places[0] == places[1]:
+        raise ValueError(
+            f"{pair[0]!r} with itself is no pair: name two units; a curve of one feature is part "
+            "of its own score"
+        )
+    return places[0], places[1]
+
+
+def place_of(name: object, names: Sequence[str]) -> int:
+    """Return the place of a unit, or raise with those that there are."""
+    if name not in names:
+        known = f": the units are {', '.join(map(repr, names[:8]))}"
+        raise ValueError(f"no unit {name!r}{did_you_mean(str(name), names) or known}")
+    return list(names).index(str(name))
+
+
+def named_pairs(pairs: Iterable[object], names: Sequence[str]) -> list[tuple[int, int]]:
+    """Return the places of pairs, ascending and each once, or raise by name."""
+    if isinstance(pairs, tuple) and len(pairs) == 2 and all(isinstance(it, str) for it in pairs):
+        raise TypeError(f"pairs is a list of pairs: pass pairs=[{pairs!r}]")
+    found = [named_pair(pair, names) for pair in pairs]
+    if not found:
+        raise ValueError("pairs names no pair: leave it out to ask about all that matter")
+    return list(dict.fromkeys((min(pair), max(pair)) for pair in found))

@@ -1,0 +1,281 @@
+"""Shares of features taken apart: unique, shared with others, and acting together with them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dfi._data import as_frame
+from dfi._parameters import validated
+from dfi.inference.influence import read_only
+from dfi.inference.intervals import check_level
+from dfi.inference.shares import is_clear, shares_of
+from dfi.results.columns import SPLITS, in_order, text_lines
+from dfi.results.file import freeze, thaw
+from dfi.results.interactions import place_of
+from dfi.results.numbers import percent
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from matplotlib.axes import Axes
+
+    from dfi._types import Array, Floats, Frame
+    from dfi.inference.influence import InfluenceRows
+
+PARTS = ("unique", "shared", "interaction")
+"""What a share is the sum of."""
+
+PARTNERS = 3
+"""Partners that a feature shares most with, which are named."""
+
+SMALLEST = 0.005
+"""Amounts below this share of what is explained are not worth a name."""
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Split:
+    r"""The share of each feature as a sum: what only it knows, what it shares, what is interaction.
+
+    With :math:`g` the projection of the regression on sums of functions of single features and
+    :math:`\phi^{Sh}_l` a feature's part of what is explained, *unique* is
+    :math:`E\,Var(g \mid X_{-l})`, what is lost of :math:`g` without the feature; *shared* is
+    :math:`\phi^{Sh}_l(g)` less that, signal that correlated features could tell as well; and
+    *interaction* is :math:`\phi^{Sh}_l(\mu) - \phi^{Sh}_l(g)`, its part of what features do
+    together (:mod:`dfi.methods.split`). A shared part below 0 is that of a suppressor: the feature
+    is worth more beside the others than by itself.
+
+    Made by :meth:`dfi.Importance.split`.
+
+    Attributes
+    ----------
+    names : tuple of str
+        The units.
+    basis : InfluenceRows
+        Influence values: unique, shared and interaction of all units, and last what is explained.
+    partners : ndarray of shape (units, units)
+        What a unit (row) shares with each other one, as a share of what is explained; rows add up
+        to its shared part.
+    spec : mapping
+        What was asked and how.
+    level : float
+        Confidence level where none is given.
+    library : str
+        Dataframe library of the caller, for the tables.
+
+    Examples
+    --------
+    >>> import dfi
+    >>> sample = dfi.datasets.m1(500, rho=0.8, d=3)
+    >>> split = dfi.explain(sample.X, sample.y, "linear", cv=2).split()
+    >>> split.table()[["feature", "partner_1"]].values.tolist()[:2]
+    [['x0', 'x1'], ['x1', 'x0']]
+    """
+
+    names: tuple[str, ...]
+    basis: InfluenceRows
+    partners: Floats
+    spec: Mapping[str, object] = field(default_factory=lambda: MappingProxyType({}))
+    level: float = 0.95
+    library: str = "numpy"
+
+    def __post_init__(self) -> None:
+        count = len(self.names)
+        if self.basis.n_units != len(PARTS) * count + 1:
+            raise ValueError(
+                f"basis must have {len(PARTS)} columns for each of the {count} units and one more, "
+                f"got {self.basis.n_units}"
+            )
+        partners = read_only(self.partners, np.float64)
+        if partners.shape != (count, count):
+            raise ValueError(f"partners must have shape {(count, count)}, got {partners.shape}")
+        object.__setattr__(self, "partners", partners)
+        object.__setattr__(self, "spec", freeze(self.spec, "spec"))
+        object.__setattr__(self, "level", check_level(self.level))
+
+    def __reduce__(self) -> tuple[object, ...]:
+        values = {name: getattr(self, name) for name in self.__dataclass_fields__}
+        values["spec"] = thaw(values["spec"])
+        return _rebuild, (values,)
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    def _columns(self, level: float) -> dict[str, Floats]:
+        """Return the parts of shares with their intervals, in the order of ``names``."""
+        count = len(self.names)
+        total = np.eye(len(PARTS) * count + 1)[-1]
+        one = np.eye(count)
+        found: dict[str, Floats] = {}
+        clear = is_clear(self.basis.summed(total[None, :]))
+        for part in ("share", *PARTS):
+            chosen = np.zeros((count, len(total)))
+            for k in range(len(PARTS)):
+                if part in ("share", PARTS[k]):
+                    chosen[:, k * count : (k + 1) * count] = one
+            if not clear:
+                columns = dict.fromkeys(("share", "ci_low", "ci_high"), np.full(count, np.nan))
+            else:
+                nonnegative = part in ("share", "unique")
+                columns = shares_of(self.basis, total, chosen).columns(
+                    level, nonnegative=nonnegative
+                )
+            found[part] = columns["share"]
+            found[f"{part}_low"], found[f"{part}_high"] = columns["ci_low"], columns["ci_high"]
+        return found
+
+    @validated
+    def with_whom(self, feature: str) -> list[tuple[str, float]]:
+        """Return the partners that a unit shares most with, and how much, largest first.
+
+        Parameters
+        ----------
+        feature : str
+            The unit.
+
+        Returns
+        -------
+        list of tuples of str and float
+            At most three, those of half a percent of what is explained and more.
+
+        Examples
+        --------
+        >>> import dfi
+        >>> sample = dfi.datasets.m1(500, rho=0.8, d=3)
+        >>> dfi.explain(sample.X, sample.y, "linear", cv=2).split().with_whom("x1")[0][0]
+        'x0'
+        """
+        amounts = self.partners[place_of(feature, self.names)]
+        order = np.argsort(-np.abs(amounts), kind="stable")[:PARTNERS]
+        return [
+            (self.names[k], float(amounts[k])) for k in order.tolist() if abs(amounts[k]) > SMALLEST
+        ]
+
+    @validated
+    def table(self, *, level: float | None = None) -> Frame:
+        """Return the split of every unit in the caller's dataframe library, largest share first.
+
+        Parameters
+        ----------
+        level : float, optional
+            Confidence level of the intervals, by default that of the result.
+
+        Returns
+        -------
+        frame
+            feature, share, unique, shared and interaction, each with ``_low`` and ``_high``, and
+            the partners that it shares most with, ``partner_1``, ``amount_1``, ...
+
+        Examples
+        --------
+        >>> import dfi
+        >>> sample = dfi.datasets.m1(500, rho=0.8, d=3)
+        >>> split = dfi.explain(sample.X, sample.y, "linear", cv=2).split()
+        >>> shown = split.table()
+        >>> parts = shown[["unique", "shared", "interaction"]].sum(axis=1)
+        >>> bool(abs(parts - shown["share"]).max() < 1e-9)
+        True
+        """
+        columns = self._columns(self.level if level is None else level)
+        order = np.argsort(-np.nan_to_num(columns["share"]), kind="stable")
+        values: dict[str, Array] = {"feature": np.array(self.names, dtype=object)[order]}
+        values |= {key: column[order] for key, column in columns.items()}
+        whom = [self.with_whom(self.names[k]) for k in order]
+        for k in range(PARTNERS):
+            names = [found[k][0] if len(found) > k else None for found in whom]
+            values[f"partner_{k + 1}"] = np.array(names, dtype=object)
+            values[f"amount_{k + 1}"] = np.array(
+                [found[k][1] if len(found) > k else np.nan for found in whom]
+            )
+        return as_frame({key: values[key] for key in in_order(SPLITS, values)}, self.library)
+
+    def rows(self) -> list[dict[str, Any]]:
+        """Return the split as dicts of plain values, for pages and programs, largest share first.
+
+        Returns
+        -------
+        list of dict
+            With a ``name`` and the ``partners`` of each, and a sentence in ``text``.
+
+        Examples
+        --------
+        >>> import dfi
+        >>> sample = dfi.datasets.m1(500, rho=0.8, d=3)
+        >>> rows = dfi.explain(sample.X, sample.y, "linear", cv=2).split().rows()
+        >>> rows[1]["text"].split(",")[0]
+        'x1: nothing that only it knows'
+        """
+        columns = self._columns(self.level)
+        order = np.argsort(-np.nan_to_num(columns["share"]), kind="stable")
+        found: list[dict[str, Any]] = []
+        for k in order.tolist():
+            row: dict[str, Any] = {key: float(column[k]) for key, column in columns.items()}
+            row |= {"name": self.names[k], "partners": self.with_whom(self.names[k])}
+            row["text"] = _sentence(row)
+            found.append(row)
+        return found
+
+    @validated
+    def plot(self, *, top: int | None = 20, ax: Axes | None = None) -> Axes:
+        """Draw the split as stacked bars: :func:`dfi.plots.split`.
+
+        Parameters
+        ----------
+        top : int or None, default=20
+            How many units, the largest shares first.
+
+        Returns
+        -------
+        Axes
+            What was drawn on.
+
+        Examples
+        --------
+        >>> import dfi
+        >>> sample = dfi.datasets.m1(500, rho=0.8, d=3)
+        >>> ax = dfi.explain(sample.X, sample.y, "linear", cv=2).split().plot()
+        >>> ax.get_xlabel()
+        'share of what is explained'
+        """
+        # pyplot takes half a second to import: only those who plot pay for it
+        from dfi.plots import split
+
+        return split(self, top=top, ax=ax)
+
+    def __repr__(self) -> str:
+        rows = self.rows()
+        lines = [f"Split of the shares of {len(self)} features, of what is explained"]
+        lines += text_lines(SPLITS, [row["name"] for row in rows], rows, self.level)
+        told = [row["text"] for row in rows[:3] if np.isfinite(row["share"])]
+        return "\n".join([*lines, *told])
+
+
+def _rebuild(values: dict[str, Any]) -> Split:
+    return Split(**values)
+
+
+def _sentence(row: Mapping[str, Any]) -> str:
+    """Return what the split of a feature says, in words."""
+    if not np.isfinite(row["share"]):
+        return f"{row['name']}: what is explained is not clearly above 0"
+    partners = row["partners"]
+    whom = ", ".join(f"{name} ({percent(amount)})" for name, amount in partners)
+    whom = partners[0][0] if len(partners) == 1 else whom
+    alone = f"{percent(row['unique'])} only it knows"
+    text = f"{row['name']}: {alone if row['unique_low'] > 0.0 else 'nothing that only it knows'}"
+    if row["shared"] < 0.0 and row["shared_high"] < 0.0:
+        text += (
+            f"; its shared part is below 0 ({percent(row['shared'])}): a suppressor, worth more "
+            "beside the others than by itself, because its effect and theirs cancel in part"
+        )
+        text += f" (with {whom})" if whom else ""
+    elif row["shared_low"] > 0.0:
+        text += f", {percent(row['shared'])} is shared" + (f" with {whom}" if whom else "")
+    else:
+        text += ", nothing is surely shared"
+    if row["interaction_low"] > 0.0:
+        text += f", {percent(row['interaction'])} comes from interactions"
+    return text

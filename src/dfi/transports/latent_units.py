@@ -1,0 +1,116 @@
+"""Latent units of a fitted transport: what pairs, and splits of features, are asked along."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dfi._scoring.donors import Joint
+from dfi._scoring.scores import fold_lines
+from dfi.transports.blocks import BlockTransport
+from dfi.transports.linear_error import MapInfluence
+from dfi.transports.straight import StraightTransport
+
+if TYPE_CHECKING:
+    from dfi._lines.base import LineModel, Reference
+    from dfi._scoring.geometry import Geometry
+    from dfi._scoring.scores import Task
+    from dfi._types import Floats, Ints
+    from dfi.transports.base import FittedTransport
+
+_LATENT = 11
+"""Number of the seed for what collinear columns leave open."""
+
+
+@dataclass(frozen=True)
+class LatentUnits:
+    """The explained rows of a task where latent lines are straight, and the units there.
+
+    Attributes
+    ----------
+    points : ndarray of shape (n, p)
+        The rows in the space where lines are straight.
+    latent : ndarray of shape (n, d)
+        Their coordinates, what collinear columns leave open drawn once.
+    joints : tuple of Joint
+        The units, each replaced as one.
+    geometry : Geometry
+        The linear map of that space.
+    reference : Reference
+        The law of a replacement coordinate.
+    shares : ndarray of shape (units, units)
+        What each unit receives of each latent one; columns add up to 1.
+    models : tuple of tuples of LineModel
+        The models of every fold of the task, as functions of that space.
+    """
+
+    points: Floats
+    latent: Floats
+    joints: tuple[Joint, ...]
+    geometry: Geometry
+    reference: Reference
+    shares: Floats
+    models: tuple[tuple[LineModel, ...], ...]
+
+    @property
+    def owner(self) -> Ints:
+        """The unit of each coordinate."""
+        found = np.empty(self.latent.shape[1], dtype=np.intp)
+        for place, joint in enumerate(self.joints):
+            found[joint.coordinates] = place
+        return found
+
+
+def latent_units(transport: FittedTransport, task: Task) -> LatentUnits:
+    """Return the latent units of a transport whose lines are straight."""
+    matrix = task.matrix[task.explained]
+    generator = np.random.default_rng(task.child(_LATENT))
+    if isinstance(transport, BlockTransport):
+        read = [fold_lines(fold, task).models for fold in task.folds]
+        count = len(transport.inner.blocks)
+        return LatentUnits(
+            matrix,
+            transport.geometry.filled(transport.encode(matrix), generator),
+            tuple(transport.joints([(k,) for k in range(count)], matrix.shape[1])),
+            transport.geometry,
+            transport.reference,
+            unit_shares(transport),
+            tuple(tuple(map(transport.line_model, models)) for models in read),
+        )
+    if not isinstance(transport, StraightTransport):
+        raise TypeError(f"{type(transport).__name__} has no straight lines")
+    points, geometry = transport.points(matrix), transport.geometry
+    directions = geometry.directions
+    return LatentUnits(
+        points,
+        geometry.filled(geometry.encode(points), generator),
+        tuple(Joint(np.array([j]), directions[:, [j]]) for j in range(geometry.n_latent)),
+        geometry,
+        geometry.reference,
+        unit_shares(transport),
+        tuple(lines.models for lines in transport.lines_of(task.folds, task)),
+    )
+
+
+def unit_shares(transport: FittedTransport) -> Floats:
+    """Return what each unit receives of each latent one; columns add up to 1."""
+    if isinstance(transport, BlockTransport):
+        weights = transport.even_shares()
+    elif isinstance(transport, StraightTransport):
+        weights = transport.geometry.attribution**2
+    else:
+        raise TypeError(f"{type(transport).__name__} has no straight lines")
+    total = weights.sum(axis=0)
+    return np.asarray(np.divide(weights, total, out=np.eye(len(weights)), where=total > 0))
+
+
+def map_influence(transport: FittedTransport, matrix: Floats) -> MapInfluence | None:
+    """Return the influence of rows on the linear map; None where it is not derived."""
+    if not transport.correlations.of_sample:
+        return None
+    if isinstance(transport, BlockTransport):
+        whitened = transport.inner.encode(matrix)
+        return MapInfluence(transport.linear, transport.geometry.standardize(whitened))
+    return transport.influence(matrix) if isinstance(transport, StraightTransport) else None

@@ -1,0 +1,56 @@
+"""Kernel threads follow ``n_jobs``, joblib's configuration and limits of OpenMP."""
+
+import joblib
+import numpy as np
+import pytest
+from joblib import delayed
+from sklearn.ensemble import HistGradientBoostingRegressor
+from threadpoolctl import threadpool_limits
+
+import dfi
+from dfi._models.parallel import in_parallel
+from dfi._threads import allowed_threads, machine_threads, threads_allowed
+
+
+def seen(n_tasks, n_jobs, **options):
+    return list(
+        in_parallel((delayed(allowed_threads)() for _ in range(n_tasks)), n_jobs, **options)
+    )
+
+
+@pytest.mark.parametrize(
+    ("n_tasks", "n_jobs", "expected"), [(1, 1, 1), (3, 1, 1), (1, 3, 3), (3, 3, 1), (2, 3, 1)]
+)
+def test_tasks_and_kernels_share_the_workers(n_tasks, n_jobs, expected):
+    assert seen(n_tasks, n_jobs, threads=True) == [expected] * n_tasks
+
+
+def test_joblib_configures_kernels_too():
+    with joblib.parallel_config(backend="threading", n_jobs=3):
+        assert seen(1, None) == [3]
+        assert seen(2, None) == [1, 1]
+
+
+def test_without_a_number_openmp_decides(monkeypatch):
+    monkeypatch.setattr("dfi._threads.available_cores", lambda: 8)
+    with threadpool_limits(limits=5, user_api="openmp"):
+        assert machine_threads() == allowed_threads() == 5
+        assert seen(2, None) == [5, 5]
+        assert seen(1, 1) == [1]
+
+
+def test_limits_end_with_their_block():
+    before = allowed_threads()
+    with threads_allowed(7):
+        assert allowed_threads() == 7
+    assert allowed_threads() == before
+
+
+def test_threads_of_a_fitted_model_do_not_change_a_bit(monkeypatch):
+    monkeypatch.setattr("dfi._compiled.WORTH_THREADS", 0)
+    sample = dfi.datasets.m1(120, d=4)
+    model = HistGradientBoostingRegressor(max_iter=5).fit(sample.X, sample.y)
+    alone, together = (
+        dfi.explain(sample.X, sample.y, model, cv="prefit", n_jobs=n_jobs) for n_jobs in (1, 3)
+    )
+    np.testing.assert_array_equal(alone.influence, together.influence)
