@@ -23,6 +23,7 @@ from joblib import delayed
 from dfi._data.source import sampled_order
 from dfi._lines.closed_form import SumLines
 from dfi._lines.trees.model import TreeLines
+from dfi._models.crossfit import split_variance
 from dfi._models.parallel import in_parallel, telling_bar
 from dfi._parameters import argument
 from dfi._scoring.error import with_nodes
@@ -38,7 +39,7 @@ from dfi._scoring.pairs import (
 )
 from dfi._scoring.sampling import of_sample, restricted
 from dfi._scoring.scores import pool, sample_sizes
-from dfi.methods.disentangled import split_variance, widened
+from dfi.methods.disentangled import widened
 from dfi.methods.row_models import straight_design
 from dfi.methods.units import score_membership
 from dfi.transports.latent_units import latent_units, map_influence

@@ -32,7 +32,7 @@ NOTICEABLE = 0.6
 
 ERRORS = 1.0
 r"""Chance reaches :math:`.5 + 1/\sqrt n` in less than one table of 100: the deviation of the area
-was :math:`.27/\sqrt n` to :math:`.32/\sqrt n` over 600 tables of 60 to 300 independent rows."""
+was :math:`.27/\sqrt n` to :math:`.32/\sqrt n` over 500 tables of 60 to 300 independent rows."""
 
 MOST_ROWS, FEWEST_ROWS = 2000, 40
 """Rows that the classifier is given; below the last nothing is asked."""
