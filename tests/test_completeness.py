@@ -54,6 +54,10 @@ OUTCOMES = {
     ),
     "a quantile (pinball)": (Y, {"loss": "pinball"}),
     "several outcomes": (pd.DataFrame({"one": Y, "two": -Y + X["b"]}), {}),
+    "a time to an event": (
+        pd.DataFrame({"time": np.exp(Y / 2), "event": np.arange(ROWS) % 3 > 0}),
+        {"horizon": 1.0},
+    ),
 }
 CATEGORY = X.assign(b=pd.cut(X["b"], 3, labels=["low", "middle", "high"]).astype(str))
 UNITS = {
@@ -212,6 +216,59 @@ CALLS = {
 }
 
 
+TIMES = OUTCOMES["a time to an event"][0]
+ARMS = pd.Series(np.array(["none", "half", "whole"])[np.arange(ROWS) % 3], name="arm")
+DOSE = pd.Series(np.random.default_rng(3).normal(size=ROWS), name="dose")
+QUICK = {"outcome_model": "linear", "cv": 2, "diagnose": False}
+WAYS = {
+    "a time to an event": lambda **o: explain(o.pop("X", X), TIMES, horizon=1.0, **o),
+    "a distribution": lambda **o: explain(o.pop("X", X), o.pop("y", Y), target="distribution", **o),
+    "a quantile": lambda **o: explain(o.pop("X", X), o.pop("y", Y), target=dfi.Quantile(0.8), **o),
+    "effects of three arms": lambda **o: dfi.effects(
+        o.pop("X", X), o.pop("y", Y), o.pop("arm", ARMS), o.pop("estimator", "linear"),
+        propensity_model=dict.fromkeys(set(ARMS), 1 / 3), **{**QUICK, **o},
+    ),
+    "the effect of a dose": lambda **o: dfi.effects(
+        o.pop("X", X), o.pop("y", Y), DOSE if o.pop("arm", None) is None else "dose",
+        o.pop("estimator", "linear"), propensity_model="linear", **{**QUICK, **o},
+    ),
+    "an effect on times": lambda **o: dfi.effects(
+        o.pop("X", X), TIMES, ARMS == "none", o.pop("estimator", "linear"),
+        propensity_model=1 / 3, horizon=1.0, **{**QUICK, **o},
+    ),
+}  # fmt: skip
+
+
+def saved(result):
+    with tempfile.TemporaryDirectory() as folder:
+        result.save(Path(folder) / "t.dfi")
+        dfi.load(Path(folder) / "t.dfi").table()
+
+
+def in_a_file(call, outcome):
+    with tempfile.TemporaryDirectory() as folder:
+        extra = {"dose": DOSE} if "dose" in outcome else {"arm": ARMS} if "arms" in outcome else {}
+        X.assign(y=Y, **extra).to_parquet(Path(folder) / "t.parquet")
+        named = {} if "time" in outcome else {"y": "y", **({"arm": "arm"} if extra else {})}
+        call(X=Path(folder) / "t.parquet", **named)
+
+
+USES = {
+    "a page": lambda call: call().report(),
+    "a plot": lambda call: call().plot(),
+    "a result file": lambda call: saved(call()),
+    "one row (`local`)": lambda call: call().local([0]),
+    "groups of columns": lambda call: call().group(GROUPS),
+    "a list to keep": lambda call: call().keep(0.5),
+    "groups as units": lambda call: call(feature_groups=GROUPS, units="groups", n_repeats=1),
+    "a category": lambda call: call(X=CATEGORY),
+    "missing numbers": lambda call: call(X=UNITS["missing numbers"][0]),
+    "sampling weights": lambda call: call(sample_weight=np.linspace(1, 2, ROWS)),
+    "clusters": lambda call: call(clusters=np.arange(ROWS) % 15),
+    "a copula": lambda call: call(transport="copula"),
+    "a fitted model": lambda call: call(estimator=fitted(), cv="prefit"),
+}
+
 ASKED = {
     "`explain(...).keep`": lambda X, y, **k: explain(X, y, **k).keep(0.5),
     # more folds: a tree is refused where nothing is clearly explained
@@ -221,6 +278,11 @@ ASKED = {
 
 def cells():
     """Yield table, row, column and the call of each cell."""
+    for use, ask in USES.items():
+        for outcome, call in WAYS.items():
+            yield "asked", use, outcome, lambda a=ask, c=call: a(c)
+    for outcome, call in WAYS.items():
+        yield "asked", "files", outcome, lambda c=call, o=outcome: in_a_file(c, o)
     for label, call in CALLS.items():
         for place in PLACES:
             yield "scale", label, place, lambda c=call, p=place: c(places()[p])
@@ -274,7 +336,7 @@ def shown():
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("name", ["outcomes", "units", "transports", "scale"])
+@pytest.mark.parametrize("name", ["outcomes", "asked", "units", "transports", "scale"])
 def test_every_cell_is_true(name):
     measured = {(t, row, column): works(call) for t, row, column, call in cells() if t == name}
     assert measured == {cell: told for cell, told in shown().items() if cell[0] == name}

@@ -69,6 +69,16 @@ def test_page_on_effects_begins_with_what_it_promises():
     assert not result.diagnostics["overlap of treatment"]["poor"]
 
 
+@pytest.mark.parametrize("page", ["survival", "distributions"])
+def test_pages_on_other_targets_begin_with_what_they_promise(page):
+    block = PYTHON_BLOCK.findall((ROOT / "docs" / f"{page}.md").read_text())[0]
+    namespace = {}
+    exec(compile(block, f"{page}.md", "exec"), namespace)  # noqa: S102
+    result = namespace["result"]
+    leader = {"survival": "nodes", "distributions": "place"}[page]
+    assert result.names[int(result.scores.argmax())] == leader
+
+
 def test_page_on_change_begins_with_what_it_promises(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     blocks = PYTHON_BLOCK.findall((ROOT / "docs" / "change.md").read_text())

@@ -161,13 +161,14 @@ def test_explain_refuses_by_name_with_what_may_be(name):
 WHERE_USED = {
     "sections of a page": "sections",
     "tables and vectors": "X y sample_weight frequency_weight clusters ids treatment treated "
+    "control "
     "pseudo_outcome pos_label before after scores standard_errors outcome_variance correlation "
     "beta",
     "models and designs, by name or as objects": "estimator transport transports loss "
     "method methods cv outcome_model propensity_model covariate_estimator covariate_classifier "
     "function",
     "lists, each entry named where it is wrong": "epsilons groups feature_groups components order "
-    "decompositions",
+    "decompositions horizon",
     "units and rows that only the result knows": "a b outcome rows which results pair pairs",
     "matplotlib's own": "ax axes",
     "handed on to a function that checks them": "options",
@@ -397,6 +398,8 @@ def test_long_values_and_tables_are_not_quoted_whole():
 
 def test_what_is_missing_is_pythons_own_business():
     with pytest.raises(TypeError, match="missing 1 required positional argument: 'y'"):
+        dfi.compare(SAMPLE.X)
+    with pytest.raises(TypeError, match=r"explain needs y: .* time=\.\.\. and event=\.\.\."):
         dfi.explain(SAMPLE.X)
 
 
@@ -412,16 +415,17 @@ def test_simultaneous_levels_beyond_what_the_draws_can_tell_are_refused(result):
 
 
 PASSED_ON = {
-    dfi.explain: ((Disentangled, prepare), "level keep_rows"),
+    dfi.explain: ((Disentangled, prepare), "level keep_rows time event"),
     dfi.sensitivity: ((Disentangled, prepare), "level keep_rows transports epsilons solved"),
     dfi.compare: ((prepare,), "level keep_rows methods"),
     dfi.effects: (
         (Disentangled, read_data, fits_of),
-        "level keep_rows clip treated treatment pseudo_outcome outcome_model propensity_model",
+        "level keep_rows clip treated control contrasts treatment pseudo_outcome outcome_model "
+        "propensity_model target horizon",
     ),
     dfi.change: ((dfi.explain,), "before after id ids rows"),
     dfi.DFI: ((Disentangled, prepare), "level keep_rows"),
-    prepare: ((read_data, fits_of), "fit_rows explain_rows samples row_id"),
+    prepare: ((read_data, fits_of), "fit_rows explain_rows samples row_id target horizon"),
 }
 
 

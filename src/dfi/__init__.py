@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from dfi import datasets, inference, losses, methods, plots, report, transports, warnings
     from dfi._change import change
+    from dfi._data.outcome import Quantile
     from dfi._effects import effects
     from dfi._lines.choose import Quadrature
     from dfi._run import compare, explain, select, sensitivity
@@ -32,6 +33,7 @@ __all__ = [
     "KeepList",
     "LocalAttributions",
     "Quadrature",
+    "Quantile",
     "Results",
     "Selection",
     "SignalTree",
@@ -56,6 +58,7 @@ __all__ = [
 
 _HOMES = {
     "dfi._change": ("change",),
+    "dfi._data.outcome": ("Quantile",),
     "dfi._effects": ("effects",),
     "dfi._lines.choose": ("Quadrature",),
     "dfi._run": ("compare", "explain", "select", "sensitivity"),

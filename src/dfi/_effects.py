@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -13,13 +14,14 @@ from dfi._data.outcome import Outcome
 from dfi._data.problem import read_data
 from dfi._data.streams.read import is_stream
 from dfi._data.treatment import read_treatment, refuse_copies
+from dfi._models.censoring import survival_outcome
 from dfi._models.fits import Cache
 from dfi._models.learners import predicts_classes, resolve_learner
 from dfi._models.predictor import predict_once
-from dfi._models.prepare import fits_of, take_frame
-from dfi._models.pseudo import Overlap, fit_nuisances
+from dfi._models.prepare import fits_of, take_frame, take_times
+from dfi._models.pseudo import Overlap, fit_dose, fit_nuisances, require_every_row
 from dfi._models.seeds import Seeds
-from dfi._parameters import taken_by, validated
+from dfi._parameters import InvalidParameterError, argument, taken_by, validated
 from dfi._run import importances
 from dfi.inference.influence import InfluenceRows
 from dfi.inference.intervals import check_level
@@ -29,12 +31,12 @@ from dfi.results.file import describe_setting
 from dfi.warnings import InferenceWarning, OverlapWarning, warn
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
     from dfi._data.everyday import Identifiers
     from dfi._data.outcome import Task as OutcomeTask
     from dfi._data.problem import Data, UnitsKind
+    from dfi._data.survival import Times
     from dfi._data.table import Missing
+    from dfi._data.treatment import Arms
     from dfi._lines.choose import Quadrature
     from dfi._models.fits import Fits
     from dfi._scoring.scores import TransportError
@@ -44,18 +46,15 @@ if TYPE_CHECKING:
         Floats,
         Frame,
         GroupsLike,
-        Ints,
+        HorizonLike,
         SplitsLike,
         TableLike,
+        TargetLike,
         TransportLike,
         VectorLike,
     )
     from dfi.methods.disentangled import ExplainRows
-    from dfi.results.importance import GroupSource, Importance
-    from dfi.results.interactions import Interactions
-    from dfi.results.keep import KeepList
-    from dfi.results.local import LocalAttributions
-    from dfi.results.split import Split
+    from dfi.results.importance import Importance
 
 PLUG_IN_R2, DOUBTFUL_R2 = 0.9, 0.75
 r"""Out-of-fold R2 of given pseudo-outcomes above which they are refused, or doubted.
@@ -82,9 +81,11 @@ def effects(
     estimator: EstimatorLike = "auto",
     *,
     treated: object = None,
+    control: object = None,
+    contrasts: Literal["control", "pairwise"] = "control",
     pseudo_outcome: VectorLike = None,
     outcome_model: EstimatorLike = "auto",
-    propensity_model: EstimatorLike | VectorLike = "auto",
+    propensity_model: EstimatorLike | VectorLike | Mapping[Any, float] = "auto",
     clip: float = 0.05,
     transport: TransportLike = "gaussian",
     feature_groups: GroupsLike = None,
@@ -105,6 +106,8 @@ def effects(
     identifiers: Identifiers = "drop",
     task: OutcomeTask = "auto",
     pos_label: object = None,
+    target: TargetLike = None,
+    horizon: HorizonLike = None,
     level: float = 0.95,
     n_jobs: int | None = None,
     random_state: int | None = 0,
@@ -129,15 +132,22 @@ def effects(
     X : dataframe or array of shape (n, d)
         What was known before the treatment, as for :func:`dfi.explain`.
     y : array-like of shape (n,) or str, optional
-        The outcome: a quantity, or two classes, whose effect is a difference of risks. A string
-        names the column of ``X`` that holds it.
+        The outcome: a quantity, or two classes, whose effect is a difference of risks; or times to
+        an event, with a ``horizon``, as for :func:`dfi.explain`. A string names the column of ``X``
+        that holds it.
     treatment : array-like of shape (n,) or str, optional
-        Who was treated: two labels of any type (booleans, 0/1, strings), or the name of the column
-        of ``X`` that holds them.
+        Who was treated: two labels of any type (booleans, 0/1, strings) or more, each an arm, up
+        to 10; or a dose: numbers with fractions, or more than 10 of them. A string names the column
+        of ``X`` that holds it.
     estimator : str or estimator, default="auto"
         The regression of the pseudo-outcomes, as for :func:`dfi.explain`; never a classifier.
     treated : object, optional
-        The label of the treated; by default the last of the two in their order.
+        The label of the treated; by default the last of the two in their order, and of three arms
+        and more each that is not the control: their effects are several outcomes.
+    control : object, optional
+        The label of the control; by default the first of three arms and more.
+    contrasts : {"control", "pairwise"}, default="control"
+        Whether arms are compared with the control, or all with each other.
     pseudo_outcome : array-like of shape (n,) or str, optional
         Pseudo-outcomes from elsewhere, in place of ``y`` and ``treatment``; pass the folds that
         made them as ``cv``. Effects that a model predicts (``mu1 - mu0``) are no pseudo-outcomes:
@@ -145,9 +155,10 @@ def effects(
     outcome_model : str or estimator, default="auto"
         The regression of the outcome, fitted in either arm alone; a name stands for a classifier
         where ``y`` is a class.
-    propensity_model : str, classifier, float or array-like, default="auto"
+    propensity_model : str, classifier, float, array-like or dict, default="auto"
         The probability to be treated: a learner, or where it is known, as in a randomised trial,
-        the number or one number a row.
+        the number or one number a row; of three arms and more a dict of their shares, or a column
+        for each. Of a dose the regression of its mean.
     clip : float, default=0.05
         Propensities are kept between ``clip`` and ``1 - clip``; how many were beyond is in
         ``result.diagnostics["overlap of treatment"]``.
@@ -162,6 +173,8 @@ def effects(
         Sampling weights, which reach the outcome models and the propensity too.
     pos_label : object, optional
         The class whose risk is compared; of three classes or more one has to be named.
+    target : {"rmst", "probability"}, optional
+        What of times to an event is compared, as for :func:`dfi.explain`.
 
     Returns
     -------
@@ -196,7 +209,7 @@ def effects(
     method.check(prefit=False)
     _check_given(y, treatment, pseudo_outcome)
     if pseudo_outcome is not None:
-        _check_unused(treated, outcome_model, propensity_model)
+        _check_unused(arguments)
     told: Mapping[str, object] = {}
     if is_stream(X):
         arguments, told = take_frame(arguments, Seeds.of(random_state), named=NAMED)
@@ -204,11 +217,12 @@ def effects(
     given = pseudo_outcome is not None
     if given:
         _check_pseudo(X, pseudo_outcome)
-        task = "regression"
+        arguments["task"] = "regression"
     name = treatment if isinstance(treatment, str) else None
     if name is not None:
         X, treatment = split_column(X, name, "treatment", "the treatment's column")
-    arguments |= {"X": X, "y": pseudo_outcome if given else y, "task": task}
+    arguments |= {"X": X, "y": pseudo_outcome if given else y}
+    times = take_times(arguments)
     beside = {"treatment": treatment, "propensity_model": propensity_model}
     data = replace(read_data(**taken_by(read_data, arguments), beside=beside), told=told)
     observed = data.outcome
@@ -216,129 +230,186 @@ def effects(
     if not given:
         _check_outcome(observed)
         n_rows = data.table.n_rows + data.dropped
-        arms = read_treatment(treatment, n_rows, data.kept, treated=treated)
-        arms = arms if name is None else replace(arms, name=name)
+        arms = read_treatment(
+            treatment, n_rows, data.kept, treated=treated, control=control, contrasts=contrasts
+        )
+        if name is not None:
+            arms = replace(arms, outcome=replace(arms.outcome, name=name))
         refuse_copies(data.table, arms)
         # rows are split by arm: a fold without one could not be compared
-        data = replace(data, outcome=Outcome(arms.values, arms.name, "real"))
+        strata = max(2, len(arms.labels))
+        split = Outcome(arms.outcome.values, arms.outcome.name, "real", strata=strata)
+        data = replace(data, outcome=split)
     fits = fits_of(**taken_by(fits_of, {**arguments, "data": data}))
     if arms is None:
         _refuse_plug_in(fits)
-        effect = Effect.given(fits, level)
+        outcome = _given_effect(fits, level)
     else:
-        propensity = _propensity(propensity_model, data)
-        nuisances = fit_nuisances(
-            fits, observed, arms, outcome_model=outcome_model, propensity=propensity
-        )
-        values = nuisances.pseudo_outcomes(observed.values, arms.values, clip)
-        overlap = Overlap.of(nuisances.propensity, arms.values, fits.weights, clip)
-        if overlap.poor:
-            warn(
-                f"rows with and without the treatment {arms.name!r} overlap poorly: "
-                f"{overlap.words}. Effects rest on few rows or on the bound: leave out rows that "
-                "could hardly have had the other arm, or read the scores with care",
-                OverlapWarning,
-            )
-        models = {
+        if times is not None:
+            observed = _completed(fits, times.take(data.kept), arms, arguments)
+        models: dict[str, object] = {
             "outcome_model": describe_setting(outcome_model),
             "propensity_model": _described(propensity_model),
             "clip": clip,
         }
-        effect = Effect.estimated(fits, values, observed, arms, models, overlap, level)
-    fits = replace(fits, data=replace(fits.data, outcome=effect.outcome), cache=Cache())
-    return effect.told(importances(fits, method, level, keep_rows=keep_rows)[method.name])
+        learners = {
+            "outcome_model": outcome_model, "propensity": _propensity(propensity_model, data, arms)
+        }  # fmt: skip
+        estimate = _arm_effects if arms.labels else _dose_effect
+        outcome = estimate(fits, observed, arms, learners, models, clip, level)
+    fits = replace(fits, data=replace(fits.data, outcome=outcome), cache=Cache())
+    return importances(fits, method, level, keep_rows=keep_rows)[method.name]
 
 
-@dataclass(frozen=True, eq=False)
-class Effect:
-    """Pseudo-outcomes with what a result tells of them."""
+def _completed(fits: Fits, times: Times, arms: Arms, given: Mapping[str, Any]) -> Outcome:
+    """Return the outcome of censored times; the treatment decides on events and censoring too."""
+    horizons = given["horizon"]
+    if len(horizons) > 1:
+        raise InvalidParameterError(
+            f"{argument('horizon')} has {len(horizons)} times, and effects takes one",
+            "horizon",
+            "pass one, and the others in calls of their own",
+        )
+    values = arms.outcome.values
+    columns = values[:, None]
+    if len(arms.labels) > 2:
+        columns = (columns == np.arange(1, len(arms.labels))).astype(np.float64)
+    require_every_row(fits, "effects")
+    return survival_outcome(fits.data, times, fits.repeats, horizons, given["target"], columns)
 
-    outcome: Outcome
-    diagnostics: dict[str, object]
 
-    @classmethod
-    def given(cls, fits: Fits, level: float) -> Effect:
-        """Return pseudo-outcomes that came from elsewhere."""
-        outcome = fits.outcome
-        average = _average(outcome.values, fits, level)
-        told = {"pseudo_outcome": outcome.name, "average_effect": average}
-        name = outcome.name if outcome.name != "y" else "effect"
-        return cls(Outcome(outcome.values, name, "real", effect=told), {"average effect": average})
+def _given_effect(fits: Fits, level: float) -> Outcome:
+    """Return pseudo-outcomes that came from elsewhere."""
+    outcome = fits.outcome
+    average = _average(outcome.values, fits, level)
+    told = {"pseudo_outcome": outcome.name, "average_effect": average}
+    name = outcome.name if outcome.name != "y" else "effect"
+    diagnostics = {"average effect": average}
+    return Outcome(outcome.values, name, "real", effect=told, diagnostics=diagnostics)
 
-    @classmethod
-    def estimated(
-        cls,
-        fits: Fits,
-        values: Floats,
-        observed: Outcome,
-        arms: Outcome,
-        models: dict[str, object],
-        overlap: Overlap,
-        level: float,
-    ) -> Effect:
-        """Return pseudo-outcomes that were estimated here."""
-        if np.ptp(values) <= ROUNDING * np.ptp(observed.values):
-            raise ValueError(
-                f"the effect of {arms.name!r} is {values[0]:.6g} in every row, without noise: "
-                "there are no differences to explain"
-            )
+
+def _arm_effects(
+    fits: Fits,
+    observed: Outcome,
+    arms: Arms,
+    learners: Mapping[str, Estimator],
+    models: Mapping[str, object],
+    clip: float,
+    level: float,
+) -> Outcome:
+    """Return pseudo-outcomes of each pair of arms: one outcome, or several."""
+    nuisances = fit_nuisances(fits, observed, arms, **learners)
+    treatment, codes = arms.outcome, arms.outcome.values
+    overlap = Overlap.of(nuisances.chances, codes, treatment.classes, fits.weights, clip)
+    _warn_of_overlap(treatment.name, overlap.words, poor=overlap.poor)
+    binary = observed.kind == "binary"
+    event = f" of {observed.name} = {observed.classes[-1]}" if binary else ""
+    shared: dict[str, object] = {
+        "treatment": treatment.name,
+        "outcome": observed.name,
+        "contrast": f"difference of risks{event}" if binary else "difference of means",
+        **models,
+        **_of_survival(observed),
+    }
+    found = []
+    for pair in arms.pairs:
+        values = nuisances.pseudo_outcomes(observed.values, codes, pair, clip)
+        treated, control = (treatment.classes[arm] for arm in pair)
+        name = f"effect of {treatment.name} on {observed.name}"
+        if len(arms.labels) > 2:
+            name = f"{treated} against {control}"
+        _refuse_constant(values, observed, treatment)
         average = _average(values, fits, level)
-        binary = observed.kind == "binary"
-        event = f" of {observed.name} = {observed.classes[-1]}" if binary else ""
-        told = {
-            "treatment": arms.name,
-            "treated": arms.classes[1],
-            "control": arms.classes[0],
-            "outcome": observed.name,
-            "contrast": f"difference of risks{event}" if binary else "difference of means",
-            **models,
-            "average_effect": average,
-        }
-        name = f"effect of {arms.name} on {observed.name}"
-        return cls(
-            Outcome(values, name, "real", effect=told),
-            {"average effect": average, "overlap of treatment": overlap.as_dict()},
+        told = {**shared, "treated": treated, "control": control, "average_effect": average}
+        found.append(_effect_of(values, name, observed, told, overlap.as_dict()))
+    if len(found) == 1:
+        return found[0]
+    return Outcome(
+        found[0].values,
+        f"effects of {treatment.name} on {observed.name}",
+        "several",
+        members=tuple(found),
+        effect={**shared, "pairs": [one.name for one in found]},
+        diagnostics={"overlap of treatment": overlap.as_dict(), **observed.diagnostics},
+    )
+
+
+def _dose_effect(
+    fits: Fits,
+    observed: Outcome,
+    arms: Arms,
+    learners: Mapping[str, Estimator],
+    models: Mapping[str, object],
+    clip: float,
+    level: float,
+) -> Outcome:
+    """Return pseudo-outcomes of one unit more of a dose."""
+    dose = arms.outcome
+    nuisances = fit_dose(fits, observed, dose, clip=clip, **learners)
+    values = nuisances.pseudo_outcomes(observed.values, dose.values)
+    _refuse_constant(values, observed, dose)
+    left = float(np.nanmean(nuisances.variance)) / float(np.var(dose.values))
+    words = f"given the columns, the dose keeps {100.0 * left:.0f} % of its variance"
+    _warn_of_overlap(dose.name, words, poor=left < POOR_DOSE)
+    told = {
+        "treatment": dose.name,
+        "outcome": observed.name,
+        "contrast": "one unit more of the dose",
+        **models,
+        **_of_survival(observed),
+        "average_effect": _average(values, fits, level),
+    }
+    overlap = {"left": left, "poor": left < POOR_DOSE, "words": words}
+    name = f"effect of a unit of {dose.name} on {observed.name}"
+    return _effect_of(values, name, observed, told, overlap)
+
+
+POOR_DOSE = 0.1
+"""Share of a dose's variance that columns leave, below which hardly anything can be compared."""
+
+
+def _effect_of(
+    values: Floats,
+    name: str,
+    observed: Outcome,
+    told: Mapping[str, object],
+    overlap: Mapping[str, object],
+) -> Outcome:
+    """Return pseudo-outcomes with what a result tells of them."""
+    return Outcome(
+        values,
+        name,
+        "real",
+        effect=told,
+        diagnostics={
+            "average effect": told["average_effect"],
+            "overlap of treatment": overlap,
+            **observed.diagnostics,
+        },
+        findings=observed.findings,
+    )
+
+
+def _of_survival(observed: Outcome) -> dict[str, object]:
+    return {} if observed.survival is None else {"survival": dict(observed.survival.told)}
+
+
+def _warn_of_overlap(treatment: str, words: str, *, poor: bool) -> None:
+    if poor:
+        warn(
+            f"rows with and without the treatment {treatment!r} overlap poorly: {words}. Effects "
+            "rest on few rows or on the bound: leave out rows that could hardly have had the other "
+            "arm, or read the scores with care",
+            OverlapWarning,
         )
 
-    def told(self, result: Importance) -> Importance:
-        """Return a result that tells of the effect, and so do those of groups made from it."""
-        source = result.source
-        return replace(
-            result,
-            diagnostics={**result.diagnostics, **self.diagnostics},
-            latent=None if result.latent is None else self.told(result.latent),
-            source=None if source is None else EffectSource(source, self),
+
+def _refuse_constant(values: Floats, observed: Outcome, treatment: Outcome) -> None:
+    if np.ptp(values) <= ROUNDING * np.ptp(observed.values):
+        raise ValueError(
+            f"the effect of {treatment.name!r} is {values[0]:.6g} in every row, without noise: "
+            "there are no differences to explain"
         )
-
-
-@dataclass(frozen=True)
-class EffectSource:
-    """The fitted models behind a result, whose groups are of an effect too."""
-
-    source: GroupSource
-    effect: Effect
-
-    def grouped(self, groups: GroupsLike, how: Literal["joint", "shapley"]) -> Importance:
-        """Return the importance of groups that are the units of the transport."""
-        return self.effect.told(self.source.grouped(groups, how))
-
-    def local(self, rows: object = None, **options: Any) -> LocalAttributions:
-        """Return the contributions of units to the predicted effects of single rows."""
-        return self.source.local(rows, **options)
-
-    def keep(self, share: float, level: float) -> KeepList:
-        """Return the units that are enough for the differences of effects."""
-        return self.source.keep(share, level)
-
-    def interactions(
-        self, pairs: Sequence[tuple[int, int]] | None, leading: Ints, top: int
-    ) -> Interactions:
-        """Return the scores of pairs of units for the differences of effects."""
-        return self.source.interactions(pairs, leading, top)
-
-    def split(self, names: tuple[str, ...], parts: InfluenceRows) -> Split:
-        """Return the parts that units have of the differences of effects, taken apart."""
-        return self.source.split(names, parts)
 
 
 def _check_settings(estimator: EstimatorLike, cv: SplitsLike, form: object) -> None:
@@ -381,20 +452,18 @@ def _check_given(y: VectorLike, treatment: VectorLike, pseudo_outcome: VectorLik
         )
 
 
-def _check_unused(
-    treated: object, outcome_model: EstimatorLike, propensity_model: EstimatorLike | VectorLike
-) -> None:
+def _check_unused(given: Mapping[str, Any]) -> None:
     """Raise for parameters that pseudo-outcomes leave no use for."""
-    models = {"outcome_model": outcome_model, "propensity_model": propensity_model}
-    asked = [
-        name for name, model in models.items() if not isinstance(model, str) or model != "auto"
-    ]
-    asked = ["treated", *asked] if treated is not None else asked
-    if asked:
-        raise TypeError(
-            f"{asked[0]} is about y and treatment, and pseudo_outcome takes their place: leave it "
-            "out"
-        )
+    names = ("treated", "control", "contrasts", "horizon", "target", "outcome_model",
+             "propensity_model")  # fmt: skip
+    plain = {"contrasts": "control", "outcome_model": "auto", "propensity_model": "auto"}
+    for name in names:
+        value, default = given[name], plain.get(name)
+        if value is not None and not (isinstance(value, str) and value == default):
+            raise TypeError(
+                f"{name} is about y and treatment, and pseudo_outcome takes their place: leave it "
+                "out"
+            )
 
 
 def _check_pseudo(X: TableLike, pseudo_outcome: VectorLike) -> None:
@@ -439,22 +508,43 @@ def _check_outcome(outcome: Outcome) -> None:
         )
 
 
-def _propensity(given: Estimator, data: Data) -> Estimator:
-    """Return a learner as it is, and known probabilities as one for each row."""
-    n_rows = data.table.n_rows
+def _propensity(given: Estimator, data: Data, arms: Arms) -> Estimator:
+    """Return a learner as it is, and known probabilities of all arms as one for each row."""
+    n_rows, labels = data.table.n_rows, arms.outcome.classes
     if isinstance(given, str | type) or hasattr(given, "fit"):
         return given
-    if isinstance(given, int | float | np.number):
-        values = np.full(n_rows, float(given))
+    if not labels:
+        raise TypeError(
+            "propensity_model has known probabilities, and the treatment is a dose, which has "
+            "none: pass a regressor of the dose, or leave it out"
+        )
+    whole = n_rows + data.dropped
+    if isinstance(given, Mapping):
+        shares = [given.get(label, given.get(str(label))) for label in arms.labels]
+        if None in shares:
+            raise ValueError(
+                f"propensity_model has no probability of the arm {labels[shares.index(None)]}"
+            )
+        values = np.repeat(np.array(shares, dtype=np.float64)[:, None], n_rows, axis=1)
+    elif len(labels) > 2:
+        table = np.asarray(given, dtype=np.float64)
+        if table.shape != (whole, len(labels)):
+            raise ValueError(
+                f"propensity_model has the shape {table.shape}, and {whole} rows of {len(labels)} "
+                f"arms need ({whole}, {len(labels)}), a column for each of {', '.join(labels)}; or "
+                "pass a dict of their shares"
+            )
+        values = (table if data.kept is None else table[data.kept]).T
+    elif isinstance(given, int | float | np.number):
+        values = np.full((1, n_rows), float(given))
     else:
         values = read_vector(given, "propensity_model").numbers()
-        whole = n_rows + data.dropped
         if len(values) != whole:
             raise ValueError(
                 f"X has {whole} rows and propensity_model has {len(values)} values; they must be "
                 "the same rows."
             )
-        values = values if data.kept is None else values[data.kept]
+        values = (values if data.kept is None else values[data.kept])[None]
     outside = ~((values > 0.0) & (values < 1.0))
     if outside.any():
         raise ValueError(
@@ -462,12 +552,22 @@ def _propensity(given: Estimator, data: Data) -> Estimator:
             "strictly between 0 and 1: rows that could have had one arm only have no effect that "
             "data can tell; leave them out"
         )
+    if len(values) == 1:
+        return np.vstack([1.0 - values, values])
+    if np.abs(values.sum(axis=0) - 1.0).max() > SUM_TO_ONE:
+        raise ValueError("propensity_model has probabilities of the arms that do not add up to 1")
     return values
 
 
-def _described(propensity_model: EstimatorLike | VectorLike) -> str:
+SUM_TO_ONE = 1e-3
+"""How far known probabilities of all arms may be from adding up to 1."""
+
+
+def _described(propensity_model: EstimatorLike | VectorLike | Mapping[Any, float]) -> str:
     if isinstance(propensity_model, str | type) or hasattr(propensity_model, "fit"):
         return describe_setting(propensity_model)
+    if isinstance(propensity_model, Mapping):
+        return "known, by arm"
     if isinstance(propensity_model, int | float | np.number):
         return f"known, {float(propensity_model):g}"
     return "known, by row"

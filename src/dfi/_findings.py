@@ -15,6 +15,7 @@ from dfi.warnings import (
     ImplausibleScoreWarning,
     InferenceWarning,
     LeakWarning,
+    OverlapWarning,
     TransportWarning,
     WeakModelWarning,
     warn,
@@ -37,6 +38,7 @@ WARNINGS: dict[str, type[Warning]] = {
     "below noise": ImplausibleScoreWarning,
     "fidelity": TransportWarning,
     "rows per column": InferenceWarning,
+    "censoring": OverlapWarning,
 }
 """Kinds that are warned of where they are graded distrust, in the order of their warnings."""
 

@@ -205,6 +205,12 @@ LOSSES = (
     *("auto", "squared-error", "brier", "log-loss", "poisson", "gamma"),
     *("absolute", "pinball", "zero-one"),
 )
+TASKS = ("auto", "classification", "regression", "survival")
+SURVIVAL_TARGETS = Choice(("rmst", "probability"))
+TARGETS = (
+    Choice(("rmst", "probability", "distribution")),
+    Named("Quantile", "a dfi.Quantile", "pass for instance dfi.Quantile(0.9)"),
+)
 FORMS = ("auto", "extrapolated", "cross", "calibrated", "loco", "cpi")
 TRANSPORT_ERRORS = ("auto", "derived", "finite-difference", "jackknife", "ignore")
 ALTERNATIVES = Choice(("greater", "less", "two-sided"))
@@ -303,6 +309,14 @@ COMMON: Mapping[str, Parameter] = {
         (Named("DFI", "a dfi.DFI", "pass dfi.DFI().fit(X, y)"),), "A fitted explainer."
     ),
     "feature": Parameter((FEATURE,)),
+    "event": Parameter(
+        (COLUMN,),
+        (
+            "Name of the column of ``X`` that says whether the event was observed, True or 1, or "
+            "the row censored."
+        ),
+        option="--event",
+    ),
     "fit_rows": Parameter(
         (Whole(FEWEST_ROWS),),
         (
@@ -356,6 +370,14 @@ COMMON: Mapping[str, Parameter] = {
         kind="mapping, frame or Groups",
     ),
     "how": Parameter((Choice(("sum", "joint", "shapley")),)),
+    "horizon": Parameter(
+        text=(
+            'Up to which time events are looked at, of ``task="survival"``, in the units of the '
+            "times; several are several outcomes."
+        ),
+        kind="float or sequence of float",
+        option="--horizon",
+    ),
     "identifiers": Parameter(
         (Choice(("drop", "error")),),
         (
@@ -546,14 +568,25 @@ COMMON: Mapping[str, Parameter] = {
     "split": Parameter((FLAG,)),
     "standardize": Parameter((FLAG,)),
     "strength": Parameter((Real("a number"),)),
-    "target": Parameter((Text(),), "Name of the outcome; that of the result by default."),
+    "target": Parameter(
+        (Text(),), "Name of the outcome; that of the result by default.", option="--measure"
+    ),
     "task": Parameter(
-        (Choice(("auto", "classification", "regression")),),
+        (Choice(TASKS),),
         (
             "Whether ``y`` holds classes: labels, booleans and 0/1 do unless something else is "
-            "said here, other numbers do not."
+            'said here, other numbers do not; or ``"survival"`` for times to an event, in '
+            ":func:`explain` and what compares its settings."
         ),
         option="--task",
+    ),
+    "time": Parameter(
+        (COLUMN,),
+        (
+            "Name of the column of ``X`` with the times up to an event, or up to which rows were "
+            "observed; with ``event`` in place of ``y``."
+        ),
+        option="--time-to",
     ),
     "title": Parameter((Text(),), "Headline."),
     "tol": Parameter((Real("a positive number", 0.0),)),
@@ -649,9 +682,17 @@ OWN: Mapping[tuple[str, str], Constraints] = {
     ("Sobol", "n_compositions"): (Whole(2),),
     ("change", "id"): (COLUMN,),
     ("change", "rows"): (Choice(("auto", "independent", "same")),),
+    ("change", "task"): (Choice(TASKS[:3]),),
     ("change", "y"): (COLUMN,),
+    ("compare", "target"): (SURVIVAL_TARGETS,),
     ("compact_change_html", "rows"): (COUNT,),
     ("compact_html", "rows"): (COUNT,),
+    ("effects", "contrasts"): (Choice(("control", "pairwise")),),
+    ("effects", "target"): (SURVIVAL_TARGETS,),
+    ("explain", "target"): TARGETS,
+    ("DFI", "target"): (SURVIVAL_TARGETS,),
+    ("prepare", "target"): TARGETS,
+    ("sensitivity", "target"): (SURVIVAL_TARGETS,),
     ("expand_standard_errors", "n"): (Real("a positive number of rows", 0.0),),
     ("line_profile", "level"): (),
     ("line_profile_data", "level"): (),

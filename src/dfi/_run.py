@@ -14,13 +14,27 @@ import numpy as np
 from dfi._data import source
 from dfi._data.frames import is_table
 from dfi._data.groups import read_groups
+from dfi._data.outcome import Outcome
+from dfi._data.streams.read import is_stream
+from dfi._data.survival import read_times
 from dfi._models.crossfit import MOST_SPLITS
+from dfi._models.distribution import SMALLEST
+from dfi._models.fits import Cache
 from dfi._models.learners import no_learner_of, warn_of_refits
 from dfi._models.prepare import prepare
-from dfi._parameters import EPSILONS, argument, check_one, one_of, taken_by, validated, worded
+from dfi._parameters import (
+    EPSILONS,
+    InvalidParameterError,
+    argument,
+    check_one,
+    one_of,
+    taken_by,
+    validated,
+    worded,
+)
 from dfi.inference.influence import InfluenceRows
 from dfi.methods import resolve_methods
-from dfi.methods.base import summed, with_totals
+from dfi.methods.base import summed, with_thresholds, with_totals
 from dfi.methods.disentangled import Disentangled
 from dfi.methods.keep import keep_path
 from dfi.methods.pairs import pair_rows
@@ -39,7 +53,7 @@ from dfi.transports import resolve_transport
 from dfi.transports.base import UnsuitableTransportError
 from dfi.transports.entropic import EntropicOT
 from dfi.transports.gaussian import Gaussian
-from dfi.warnings import InferenceWarning, TransportWarning, warn
+from dfi.warnings import InferenceWarning, TransportWarning, WeakModelWarning, warn
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -57,9 +71,11 @@ if TYPE_CHECKING:
         EstimatorLike,
         Floats,
         GroupsLike,
+        HorizonLike,
         Ints,
         SplitsLike,
         TableLike,
+        TargetLike,
         TransportLike,
         VectorLike,
     )
@@ -73,7 +89,7 @@ if TYPE_CHECKING:
 @validated
 def explain(
     X: TableLike,
-    y: VectorLike,
+    y: VectorLike = None,
     estimator: EstimatorLike = "auto",
     *,
     transport: TransportLike = "gaussian",
@@ -98,6 +114,10 @@ def explain(
     loss: LossLike = "auto",
     task: OutcomeTask = "auto",
     pos_label: object = None,
+    target: TargetLike = None,
+    horizon: HorizonLike = None,
+    time: str | None = None,
+    event: str | None = None,
     scale: Scale = "response",
     level: float = 0.95,
     n_jobs: int | None = None,
@@ -115,6 +135,11 @@ def explain(
         (a DuckDB relation, an Ibis table, a Daft frame); a table of Spark; a dask.dataframe or dask
         array: the transport is fitted from sums over all rows, wherever they are, and a random
         sample of the rows is gathered to fit and explain models on.
+    target : {"distribution", "rmst", "probability"} or Quantile, optional
+        What of the outcome is explained; by default its mean. ``"distribution"``: all that
+        features do to the outcome, to its spread and its tails too; a :class:`dfi.Quantile`: to
+        that end of it. Of times to an event ``"rmst"``, their mean up to the ``horizon``
+        (restricted mean survival time), or ``"probability"``, the chance to get beyond it.
 
     Returns
     -------
@@ -129,6 +154,15 @@ def explain(
     True
     """
     given = dict(locals())
+    if time is not None or event is not None:
+        given["X"], given["y"] = read_times(X, y, time, event)
+    elif y is None and not is_stream(X):
+        raise InvalidParameterError(
+            "explain needs y",
+            "y",
+            "pass the outcome, or name the columns of times to an event with "
+            f"{argument('time', ...)} and {argument('event', ...)}",
+        )
     warn_of_refits(estimator, cv)
     method = Disentangled(**taken_by(Disentangled, given))
     method.check(prefit=isinstance(cv, str) and cv == "prefit")
@@ -156,6 +190,8 @@ def compare(
     loss: LossLike = "auto",
     task: OutcomeTask = "auto",
     pos_label: object = None,
+    target: TargetLike = None,
+    horizon: HorizonLike = None,
     level: float = 0.95,
     n_jobs: int | None = None,
     random_state: int | None = 0,
@@ -176,6 +212,8 @@ def compare(
         it as one; DFI adds up its members, unless ``units="groups"``.
     cv : int, splitter or iterable of splits, default=5
         One split that all methods share: every row is scored by models that did not see it.
+    target : {"rmst", "probability"}, optional
+        What of times to an event is explained, as for :func:`dfi.explain`.
 
     Returns
     -------
@@ -335,6 +373,8 @@ def sensitivity(
     loss: LossLike = "auto",
     task: OutcomeTask = "auto",
     pos_label: object = None,
+    target: TargetLike = None,
+    horizon: HorizonLike = None,
     level: float = 0.95,
     n_jobs: int | None = None,
     random_state: int | None = 0,
@@ -351,6 +391,8 @@ def sensitivity(
         solved on the rows (0 is plain whitening in both cases).
     solved : bool, default=False
         What ``epsilons`` are the weights of.
+    target : {"rmst", "probability"}, optional
+        What of times to an event is explained, as for :func:`dfi.explain`.
 
     Returns
     -------
@@ -447,6 +489,27 @@ class FittedSource:
         method = replace(self.method, additive=how == "shapley")
         return importances(fits, method, self.level, keep_rows=self.keep_rows)[method.name]
 
+    def aspects(self) -> dict[str, Importance]:
+        """Return the mean and the spread behind a distribution, explained by themselves."""
+        fits, method = self.fits, self.method
+        learner, y = fits.learner.estimator, fits.outcome.values
+        found: dict[str, Importance] = {}
+        for aspect in ("mean", "spread"):
+            outcome = Outcome(y, fits.outcome.name, "real")
+            one = replace(
+                fits, data=replace(fits.data, outcome=outcome), learner=learner, cache=Cache()
+            )
+            with warnings.catch_warnings():
+                if aspect == "spread":
+                    # that nothing moves the spread is the rule, and its p-values say so
+                    warnings.simplefilter("ignore", WeakModelWarning)
+                found[aspect] = importances(one, method, self.level)[method.name]
+            if aspect == "mean":
+                rest = np.abs(y - one.predictions)
+                floor = SMALLEST * float(np.nanmedian(rest))
+                y = np.log(np.nan_to_num(rest) + max(floor, np.finfo(float).tiny))
+        return found
+
     def local(
         self,
         rows: object = None,
@@ -458,6 +521,12 @@ class FittedSource:
         refine: int | None = None,
         background: int = BACKGROUND,
     ) -> LocalAttributions:
+        levels = self.fits.outcome.distribution
+        if levels is not None and not levels.single:
+            raise ValueError(
+                "contributions to a whole distribution are those to nine probabilities: explain "
+                "one of them, with target=dfi.Quantile(0.9) for instance, and its rows"
+            )
         fits = _one_outcome(self.fits, outcome)
         if sample is not None:
             rows = _sampled(fits, sample)
@@ -496,6 +565,12 @@ class FittedSource:
     def keep(self, share: float, level: float) -> KeepList:
         """Return the units that are enough."""
         fits = self.fits
+        if fits.outcome.distribution is not None:
+            raise ValueError(
+                "a list of features to keep is made by refits of a mean, and this result is of a "
+                "distribution: explain the mean, or log |residual| for the spread, and keep from "
+                "that"
+            )
         path = keep_path(fits, share, level)
         if not path.clear:
             warn(f"{NO_SIGNAL}: all units are kept", InferenceWarning)
@@ -792,10 +867,14 @@ def _summed_parts(fits: Fits, method: Method) -> dict[str, MethodResult]:
             texts.setdefault(str(caution.message), []).append(name)
     for category, texts in told.items():
         _warn_of_members(category, texts, len(names))
-    return {
+    whole = {
         key: summed(dict(zip(names, [parts[key] for parts in found], strict=True)), method.join)
         for key in found[0]
     }
+    levels = fits.outcome.distribution
+    if levels is None:
+        return whole
+    return {key: with_thresholds(part, levels) for key, part in whole.items()}
 
 
 def importance(
@@ -818,7 +897,7 @@ def importance(
 def _by_row(
     fits: Fits, method: Method, key: str, part: MethodResult, level: float, *, keep_rows: bool
 ) -> Importance:
-    diagnostics = dict(part.diagnostics)
+    diagnostics = {**part.diagnostics, **fits.outcome.diagnostics}
     if part.monte_carlo_se is not None:
         diagnostics["monte_carlo_se"] = part.monte_carlo_se.tolist()
     names = fits.units.names if part.names is None else part.names

@@ -36,8 +36,10 @@ if TYPE_CHECKING:
         EstimatorLike,
         Floats,
         GroupsLike,
+        HorizonLike,
         SplitsLike,
         TableLike,
+        TargetLike,
         TransportLike,
         VectorLike,
     )
@@ -48,7 +50,9 @@ if TYPE_CHECKING:
     from dfi.transports.base import FittedTransport
 
 
-OPTIONAL = ("fit_rows", "max_seconds", "n_jobs", "n_repeats", "progress", "random_state")
+OPTIONAL = (
+    "fit_rows", "max_seconds", "n_jobs", "n_repeats", "progress", "random_state", "target"
+)  # fmt: skip
 """Parameters of the estimator that may be None."""
 
 
@@ -111,6 +115,8 @@ class DFI(BaseEstimator):
         loss: LossLike = "auto",
         task: OutcomeTask = "auto",
         pos_label: object = None,
+        target: TargetLike = None,
+        horizon: HorizonLike = None,
         scale: Scale = "response",
         level: float = 0.95,
         n_jobs: int | None = None,
@@ -135,6 +141,8 @@ class DFI(BaseEstimator):
         self.loss = loss
         self.task = task
         self.pos_label = pos_label
+        self.target = target
+        self.horizon = horizon
         self.scale = scale
         self.level = level
         self.n_jobs = n_jobs

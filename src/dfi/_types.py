@@ -91,6 +91,12 @@ VectorLike: TypeAlias = HasArray | HasArrowStream | Sequence[Any] | None
 EstimatorLike: TypeAlias = str | Learner | FittedModel | Callable[..., Any]
 """The name of a learner, a learner, or a fitted model or function."""
 
+TargetLike: TypeAlias = Any
+"""What of an outcome is explained: a name, a :class:`dfi.Quantile`, or None."""
+
+HorizonLike: TypeAlias = float | Sequence[float] | HasArray | None
+"""A time up to which events are looked at, or several."""
+
 GroupsLike: TypeAlias = HasArray | HasArrowStream | Mapping[Any, Any] | Sequence[Any] | None
 """Groups of columns in one of the ways that :func:`dfi._data.groups.read_groups` knows."""
 

@@ -224,6 +224,8 @@ class ApproximationWarning(DFIWarning):
 class OverlapWarning(DFIWarning):
     """Treated and untreated rows hardly overlap: effects rest on few rows, or on extrapolation.
 
+    So do times to an event where rows are hardly ever observed until the horizon.
+
     Examples
     --------
     >>> from sklearn.linear_model import LogisticRegression

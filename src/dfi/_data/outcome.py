@@ -12,20 +12,82 @@ from dfi._data.columns import read_vector
 from dfi._data.frames import is_series, is_table, open_frame
 from dfi._data.levels import constant_columns
 from dfi._data.text import find_numbers
-from dfi._parameters import TABLE, TARGET, InvalidParameterError, argument, one_of, worded
+from dfi._parameters import (
+    TABLE,
+    TARGET,
+    InvalidParameterError,
+    argument,
+    one_of,
+    validated_fields,
+    worded,
+)
 from dfi.warnings import OutcomeWarning, warn
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from dfi._data.columns import Kind, Reading, Vector
+    from dfi._data.survival import Times
+    from dfi._findings import Finding
     from dfi._types import Bools, Floats, Native
 
 OutcomeKind = Literal["real", "binary", "count", "classes", "several"]
-Task = Literal["auto", "classification", "regression"]
+SurvivalTarget = Literal["rmst", "probability"]
+Task = Literal["auto", "classification", "regression", "survival"]
 
 # Integers with so few different values are classes more often than quantities.
 _FEW_CLASSES = 10
+
+
+@validated_fields
+@dataclass(frozen=True)
+class Quantile:
+    """Where an outcome lies against one of its quantiles, as what is explained of it.
+
+    ``dfi.explain(X, y, target=dfi.Quantile(0.9))`` explains whether ``y`` lies at or below its
+    marginal 0.9 quantile, by the Brier score: which features move the upper tail.
+
+    Parameters
+    ----------
+    level : float
+        Between 0 and 1.
+
+    Examples
+    --------
+    >>> import dfi
+    >>> sample = dfi.datasets.m1(200, d=3)
+    >>> result = dfi.explain(sample.X, sample.y, "linear", target=dfi.Quantile(0.9), cv=2)
+    >>> result.spec["outcome"]["distribution"]["levels"]
+    (0.9,)
+    """
+
+    level: float
+
+
+@dataclass(frozen=True, eq=False)
+class Survival:
+    """The times behind an outcome: up to which horizon, and what a result tells of them.
+
+    ``brier``: integrated Brier score of the held-out survival curves behind it.
+    """
+
+    times: Times
+    horizon: float
+    told: Mapping[str, object]
+    brier: float
+
+
+@dataclass(frozen=True, eq=False)
+class Levels:
+    """Levels of a distribution that are explained, the quantiles there, and each row's own level.
+
+    ``single``: whether one level was asked for, and not the whole distribution.
+    """
+
+    levels: tuple[float, ...]
+    thresholds: tuple[float, ...]
+    ranks: Floats
+    single: bool
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,9 +102,12 @@ class Outcome:
     came; ``named``: whether classes came as labels, not as numbers 0 and 1 or booleans;
     ``members``: one for each class (of three or more), or for each of several outcomes: the whole
     is explained by the sum of them; ``effect``: what a result tells of the treatment whose effect
-    this is; empty for what was observed; ``place``, ``among``: of a class: its number among all
-    classes of ``y``, and how many there are; ``sorted``: whether the classes are numbered in their
-    natural order: categories may have another.
+    this is; empty for what was observed; ``survival``: the times behind an outcome of censored
+    rows; ``distribution``: the levels of one that is explained; ``diagnostics``, ``findings``: what
+    else a result tells of the outcome; ``strata``: different values up to which folds share them
+    out equally; ``place``, ``among``: of a class: its number among all classes of ``y``, and how
+    many there are; ``sorted``: whether the classes are numbered in their natural order: categories
+    may have another.
     """
 
     values: Floats
@@ -53,6 +118,11 @@ class Outcome:
     named: bool = False
     members: tuple[Outcome, ...] = field(default=(), repr=False)
     effect: Mapping[str, object] = field(default_factory=dict, repr=False)
+    survival: Survival | None = field(default=None, repr=False)
+    distribution: Levels | None = field(default=None, repr=False)
+    diagnostics: Mapping[str, object] = field(default_factory=dict, repr=False)
+    findings: tuple[Finding, ...] = field(default=(), repr=False)
+    strata: int = field(default=2, repr=False)
     place: int = field(default=1, repr=False)
     among: int = field(default=2, repr=False)
     sorted: bool = field(default=True, repr=False)
@@ -78,6 +148,13 @@ class Outcome:
             found["outcomes"] = [member.name for member in self.members]
         if self.effect:
             found["effect"] = dict(self.effect)
+        if self.survival is not None:
+            found["survival"] = dict(self.survival.told)
+        if self.distribution is not None:
+            levels = self.distribution
+            found["distribution"] = {
+                "levels": list(levels.levels), "thresholds": list(levels.thresholds)
+            }  # fmt: skip
         return found
 
 
@@ -145,7 +222,7 @@ class OutcomeRule:
         """Return the outcome of rows that have these values."""
         if self.kind in ("count", "real"):
             return Outcome(values, self.name, "count" if self.kind == "count" else "real")
-        return _classes(self.name, self.labels, values, self.positive, named=self.named)
+        return class_outcome(self.name, self.labels, values, self.positive, named=self.named)
 
 
 def outcome_rule(
@@ -306,9 +383,15 @@ def _is_sorted(labels: Sequence[object]) -> bool:
         return False
 
 
-def _classes(
-    name: str, labels: Sequence[object], codes: Floats, positive: object, *, named: bool
+def class_outcome(
+    name: str,
+    labels: Sequence[object],
+    codes: Floats,
+    positive: object = None,
+    *,
+    named: bool = True,
 ) -> Outcome:
+    """Return classes as an outcome: two, three or more, or one of them against the rest."""
     texts = [str(label) for label in labels]
     if len(labels) < 2:
         raise ValueError(

@@ -1,13 +1,15 @@
-"""The treatment: two arms, of which one is called treated."""
+"""The treatment: two arms or more, one of them the control, or a dose."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
 from dfi._data.columns import read_vector
-from dfi._data.outcome import Outcome, position_of
+from dfi._data.outcome import Outcome, class_outcome, position_of
+from dfi._parameters import InvalidParameterError, argument
 
 if TYPE_CHECKING:
     from dfi._data.columns import Vector
@@ -18,9 +20,33 @@ MOST_ARMS = 10
 """Different numbers up to which whole ones are arms of a trial, and beyond which they are doses."""
 
 
+@dataclass(frozen=True, eq=False)
+class Arms:
+    """Who had which treatment.
+
+    ``outcome``: of two arms 1 for the treated, of more the number of the arm, of a dose the dose;
+    ``labels``: of the arms in the order of their numbers, none for a dose; ``pairs``: numbers of
+    the arms that are compared, treated and control.
+    """
+
+    outcome: Outcome
+    labels: tuple[object, ...] = ()
+    pairs: tuple[tuple[int, int], ...] = ()
+
+
+COPY = 1e-10
+"""How far the correlation of a dose with a copy of itself may be from 1."""
+
+
 def read_treatment(
-    treatment: VectorLike, n_rows: int, kept: Bools | None = None, *, treated: object = None
-) -> Outcome:
+    treatment: VectorLike,
+    n_rows: int,
+    kept: Bools | None = None,
+    *,
+    treated: object = None,
+    control: object = None,
+    contrasts: Literal["control", "pairwise"] = "control",
+) -> Arms:
     vector = read_vector(treatment, "treatment")
     if len(vector.reading) != n_rows:
         raise ValueError(
@@ -42,12 +68,32 @@ def read_treatment(
             f"treatment has one level only ({labels[0]!r} in every row): an effect compares two "
             "arms; pass the rows of both"
         )
+    if _is_dose(vector, labels):
+        for parameter, given in (("treated", treated), ("control", control)):
+            if given is not None:
+                raise InvalidParameterError(
+                    f"treatment is a dose ({len(labels)} different numbers), and "
+                    f"{argument(parameter, given)} names an arm",
+                    parameter,
+                    "leave it out",
+                )
+        return Arms(Outcome(vector.numbers()[used], vector.name, "real"))
+    chosen, base = (
+        position_of(given, labels, parameter=parameter, whose="level of treatment")
+        for parameter, given in (("treated", treated), ("control", control))
+    )
+    if chosen is not None and chosen == base:
+        raise InvalidParameterError(
+            f"{argument('treated', treated)} is {argument('control', control)} too",
+            "control",
+            "name another",
+        )
     if len(labels) > 2:
-        _refuse_more(vector, labels)
-    chosen = position_of(treated, labels, parameter="treated", whose="level of treatment")
-    chosen = 1 if chosen is None else chosen
+        return _several(vector, labels, codes, chosen, base, contrasts)
+    if chosen is None:
+        chosen = 1 if base is None else 1 - base
     order = (1 - chosen, chosen)
-    return Outcome(
+    outcome = Outcome(
         np.asarray(codes == chosen, dtype=np.float64),
         vector.name,
         "binary",
@@ -55,19 +101,53 @@ def read_treatment(
         tuple(labels[k] for k in order),
         named=True,
     )
+    return Arms(outcome, outcome.labels, ((1, 0),))
 
 
-def refuse_copies(table: Table, treatment: Outcome) -> None:
-    """Raise if a column of the table is the treatment itself, under whatever labels."""
-    arm = treatment.values == 1.0
+def _several(
+    vector: Vector,
+    labels: tuple[object, ...],
+    codes: Floats,
+    chosen: int | None,
+    base: int | None,
+    contrasts: str,
+) -> Arms:
+    """Return three arms or more, each against the control, or all pairs."""
+    if len(labels) > MOST_ARMS:
+        raise ValueError(
+            f"treatment has {len(labels)} arms, more than the {MOST_ARMS} that are compared: join "
+            "some of them, or keep the rows of those that matter"
+        )
+    outcome = class_outcome(vector.name, labels, codes)
+    count = range(len(labels))
+    if contrasts == "pairwise":
+        if chosen is not None or base is not None:
+            raise InvalidParameterError(
+                f"{argument('contrasts', 'pairwise')} compares all arms",
+                "contrasts",
+                "leave treated and control out",
+            )
+        return Arms(outcome, labels, tuple((b, a) for a in count for b in count if a < b))
+    if base is None:
+        base = 1 if chosen == 0 else 0
+    pairs = tuple((k, base) for k in count if k != base and chosen in (None, k))
+    return Arms(outcome, labels, pairs)
+
+
+def refuse_copies(table: Table, arms: Arms) -> None:
+    """Raise if a column of the table is the treatment itself, under whatever labels or units."""
+    treatment = arms.outcome
+    codes, first, code = np.unique(treatment.values, return_index=True, return_inverse=True)
     for column in table.columns:
         block = table.matrix[:, list(column.positions)]
-        first, second = block[arm], block[~arm]
-        if (
-            (first == first[0]).all()
-            and (second == second[0]).all()
-            and (first[0] != second[0]).any()
-        ):
+        if arms.labels:
+            same = bool((block == block[first][code]).all())
+            copied = same and len(np.unique(block[first], axis=0)) == len(codes)
+        else:
+            spread = float(np.ptp(block[:, 0]))
+            fitted = np.corrcoef(block[:, 0], treatment.values)[0, 1] if spread > 0 else 0.0
+            copied = block.shape[1] == 1 and abs(fitted) > 1.0 - COPY
+        if copied:
             raise ValueError(
                 f"column {column.name!r} of X says who was treated, which is {treatment.name!r} "
                 "itself: leave it out of X, or pass its name as treatment"
@@ -90,17 +170,8 @@ def _labelled(vector: Vector, used: Bools) -> tuple[tuple[object, ...], Floats]:
     return labels, np.searchsorted(distinct, values).astype(np.float64)
 
 
-def _refuse_more(vector: Vector, labels: tuple[object, ...]) -> None:
-    """Raise for doses and for three arms or more, each with what can be done."""
-    fractions = any(isinstance(label, float) for label in labels)
-    if vector.reading.kind != "categorical" and (fractions or len(labels) > MOST_ARMS):
-        raise ValueError(
-            f"treatment is continuous ({len(labels)} different values from {labels[0]:.4g} to "
-            f"{labels[-1]:.4g}), and effects compares two arms: cut it in two, e.g. treatment > "
-            f"{labels[len(labels) // 2]:.4g}, or pass pseudo-outcomes of an effect per unit"
-        )
-    shown = ", ".join(map(repr, labels[:5])) + (", ..." if len(labels) > 5 else "")
-    raise ValueError(
-        f"treatment has {len(labels)} arms ({shown}), and effects compares two: keep the rows of "
-        f"two of them, e.g. {labels[0]!r} and {labels[1]!r}, or join arms"
-    )
+def _is_dose(vector: Vector, labels: tuple[object, ...]) -> bool:
+    """Return whether a treatment is a dose: numbers, with fractions or too many for arms."""
+    if vector.reading.kind in ("categorical", "boolean") or len(labels) < 3:
+        return False
+    return len(labels) > MOST_ARMS or any(isinstance(label, float) for label in labels)

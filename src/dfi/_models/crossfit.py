@@ -539,7 +539,7 @@ def split_data(
         matrix=data.matrix[fit],
         y=data.y[fit],
         groups=data.row_groups,
-        n_classes=max(2, data.outcome.n_classes),
+        n_classes=max(data.outcome.strata, data.outcome.n_classes),
         n_repeats=n_splits,
         random_state=seeds.child("split").sequence(),
     )

@@ -15,6 +15,7 @@ from dfi._data.folds import Fold, in_time_order, split_halves
 from dfi._data.problem import warn_constant
 from dfi._data.source import MatrixSource
 from dfi._models.adapters import as_model
+from dfi._models.censoring import concordance
 from dfi._models.class_columns import (
     check_class_order,
     class_column,
@@ -394,6 +395,7 @@ class Fits:
         outcome = self.outcome
         classes = outcome.kind == "classes"
         together = self.prefit or (classes and predicts_classes(self.learner))
+        together = together or outcome.distribution is not None
         return tuple(
             replace(
                 self,
@@ -637,7 +639,7 @@ class Fits:
             chances = [(rows, 1.0 / (1.0 + np.exp(-margin))) for rows, margin in predictions]
             y = self.described.values
             return regression_quality(chances, y, self.weights, prefit=True, loss=BRIER)
-        return regression_quality(
+        found = regression_quality(
             predictions,
             self.data.y,
             self.weights,
@@ -645,6 +647,14 @@ class Fits:
             loss=self.loss,
             warns=not self.member,
         )
+        survival = self.outcome.survival
+        if survival is None:
+            return found
+        rows = np.concatenate([rows for rows, _ in predictions])
+        values = np.concatenate([values for _, values in predictions])
+        counted = self.weights.values[rows]
+        in_order = concordance(values, survival.times.take(rows), survival.horizon, counted)
+        return replace(found, concordance=in_order, integrated_brier=survival.brier)
 
     def require_one_split(self) -> None:
         if len(self.repeats) > 1:

@@ -156,6 +156,8 @@ class Predictor:
         if predicts_classes(self.model):
             by_margin = self.scale == "margin"
             return log_odds(self.model, rows) if by_margin else probabilities(self.model, rows)
+        if self.column is not None and hasattr(self.model, "predict_column"):
+            return self.model.predict_column(rows, self.column)
         value = self.model.predict(rows) if hasattr(self.model, "predict") else self.model(rows)
         value = off_device(value)
         if self.column is None:

@@ -10,26 +10,36 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
 
 from dfi._data.frames import split_column, split_columns
+from dfi._data.outcome import Outcome, Quantile, SurvivalTarget
 from dfi._data.problem import read_data
 from dfi._data.source import sampled_places, tickets
 from dfi._data.streams.gather import gather_frame
 from dfi._data.streams.keys import sorted_by_key
 from dfi._data.streams.parts import unwatched
 from dfi._data.streams.read import is_stream, open_stream, told_rows
+from dfi._data.survival import are_times, check_horizons, read_times
+from dfi._models.censoring import survival_outcome
 from dfi._models.cluster import is_cluster_learner
-from dfi._models.fits import Fits
+from dfi._models.crossfit import split_data
+from dfi._models.curves import survival_model
+from dfi._models.distribution import LocationScale, distribution_outcome
+from dfi._models.fits import Cache, Fits
+from dfi._models.learners import check_learner_suits_outcome, resolve_learner
 from dfi._models.parallel import Workers, progress_bar
+from dfi._models.pseudo import require_every_row
 from dfi._models.seeds import Seeds
 from dfi._parameters import (
     TABLE,
+    TARGET,
     InvalidParameterError,
     argument,
     name_groups,
+    one_of,
     taken_by,
     validated,
     whole,
@@ -43,10 +53,22 @@ if TYPE_CHECKING:
     from dfi._data.outcome import Task
     from dfi._data.problem import Data, UnitsKind
     from dfi._data.streams.parts import Watch
+    from dfi._data.survival import Times
     from dfi._data.table import Missing
     from dfi._models.fits import Scale
-    from dfi._types import EstimatorLike, GroupsLike, SplitsLike, TableLike, VectorLike
+    from dfi._types import (
+        EstimatorLike,
+        GroupsLike,
+        HorizonLike,
+        SplitsLike,
+        TableLike,
+        TargetLike,
+        VectorLike,
+    )
     from dfi.losses import Loss, LossLike
+
+PREFIT_FOLDS = 5
+"""Folds of the models of censoring, where the regression was fitted elsewhere."""
 
 GROUP_REPEATS = 5
 """Splits of the rows where groups are units: scores of weak models differ between splits."""
@@ -70,6 +92,8 @@ def prepare(
     loss: LossLike = "auto",
     task: Task = "auto",
     pos_label: object = None,
+    target: TargetLike = None,
+    horizon: HorizonLike = None,
     scale: Scale = "response",
     n_jobs: int | None = None,
     random_state: int | None = 0,
@@ -88,6 +112,8 @@ def prepare(
 
     Parameters
     ----------
+    target : {"rmst", "probability"}, optional
+        What of times to an event is explained, as for :func:`dfi.explain`.
     samples : bool, default=False
         Whether the methods that will be asked take sums over all rows of such a table, and a sample
         of ``fit_rows`` of them.
@@ -114,11 +140,12 @@ def prepare(
             f"{argument('cv', 'prefit')} and leave {argument('loss')} at 'auto'"
         )
     seeds = Seeds.of(random_state)
+    times = take_times(given)
     given["counted"] = chosen is not None and chosen.domain == "positive"
     cluster = is_cluster_learner(estimator) and not prefit
     watch: Watch = partial(progress_bar, progress)
     told: Mapping[str, object] = {}
-    as_frame = not samples or clusters is not None or several_named(y)
+    as_frame = not samples or clusters is not None or several_named(y) or target is not None
     if is_stream(X):
         check_streamed(cv)
     if is_stream(X) and not as_frame:
@@ -132,7 +159,116 @@ def prepare(
             told = told_rows(row_id, keyed=True)
         data = replace(read_data(**taken_by(read_data, given), prefit=prefit), told=told)
         data = with_fit_rows(data, fit_rows, seeds, cv=cv, prefit=prefit)
-    return fits_of(**taken_by(fits_of, {**given, "data": data, "loss": chosen, "seeds": seeds}))
+    rest = {**given, "data": data, "loss": chosen, "seeds": seeds}
+    if times is not None:
+        return survival_fits(rest, times.take(data.kept))
+    if target is not None:
+        return distribution_fits(rest)
+    return fits_of(**taken_by(fits_of, rest))
+
+
+def take_times(given: dict[str, Any]) -> Times | None:
+    """Return the times to an event where the outcome is one, and let the rest read them as one."""
+    y, task, target = given["y"], given["task"], given["target"]
+    known = isinstance(target, str) and target in get_args(SurvivalTarget)
+    asked = task == "survival" or known or given["horizon"] is not None
+    if not (asked or (task == "auto" and are_times(y))):
+        return None
+    if task not in ("auto", "survival"):
+        raise InvalidParameterError(
+            f"{argument('horizon')} is for {argument('task', 'survival')}, not for "
+            f"{argument('task', task)}",
+            "task",
+            f"leave one of {argument('horizon')} and {argument('task')} out",
+        )
+    if given.get("loss") not in (None, "auto", "squared-error"):
+        raise InvalidParameterError(
+            "times to an event are explained by squared errors of their means, or of chances (the "
+            "Brier score)",
+            "loss",
+            f"leave {argument('loss')} at 'auto'",
+        )
+    if given.get("scale") == "margin":
+        raise InvalidParameterError(
+            "scale='margin' is about classes, and this outcome is a time", "scale", "leave it out"
+        )
+    if is_stream(given["X"]):
+        raise TypeError(
+            f"{TABLE} is a {type(given['X']).__name__}, a table that stays where it is, and times "
+            "to an event are explained in memory: read it, or a random sample of its rows, into a "
+            "data frame first"
+        )
+    given["X"], times = read_times(given["X"], y)
+    given |= {
+        "y": times.time,
+        "task": "regression",
+        "horizon": check_horizons(given["horizon"], times),
+        "target": one_of("target", target or "rmst", get_args(SurvivalTarget)),
+    }
+    return times
+
+
+def survival_fits(given: Mapping[str, Any], times: Times) -> Fits:
+    """Return fits of times to an event: rows are split by events, then censored ones completed."""
+    data: Data = given["data"]
+    cv, horizons, target = given["cv"], given["horizon"], given["target"]
+    data = replace(data, outcome=Outcome(times.event.astype(np.float64), times.names[0], "real"))
+    prefit = isinstance(cv, str)
+    estimator = given["estimator"]
+    if prefit:
+        estimator = survival_model(estimator, horizons, target)
+    fits = fits_of(**taken_by(fits_of, {**given, "data": data, "estimator": estimator}))
+    repeats = fits.repeats
+    if prefit:
+        repeats = split_data(data, PREFIT_FOLDS, 1, fits.seeds.child("censoring"))
+    else:
+        require_every_row(fits, "a time to an event")
+    outcome = survival_outcome(data, times, repeats, horizons, target)
+    return replace(fits, data=replace(fits.data, outcome=outcome))
+
+
+def distribution_fits(given: Mapping[str, Any]) -> Fits:
+    """Return fits of a distribution, or of one of its quantiles: location and spread for all."""
+    data: Data = given["data"]
+    target = given["target"]
+    if data.outcome.kind not in ("real", "count"):
+        raise InvalidParameterError(
+            f"{argument('target', target)} is about the distribution of a quantity, and {TARGET} "
+            f"has {'several columns' if data.outcome.kind == 'several' else 'classes'}",
+            "target",
+            "leave it out, or pass one quantity",
+        )
+    if isinstance(given["cv"], str):
+        raise InvalidParameterError(
+            f"{argument('target', target)} needs models of the whole distribution, which are "
+            "fitted here",
+            "cv",
+            "pass a number of folds, and an unfitted estimator of the mean",
+        )
+    if given["loss"] is not None:
+        raise InvalidParameterError(
+            f"{argument('target', target)} is explained by the Brier score of what lies below "
+            "quantiles",
+            "loss",
+            f"leave {argument('loss')} at 'auto'",
+        )
+    level = target.level if isinstance(target, Quantile) else None
+    outcome, thresholds, share = distribution_outcome(data.outcome, data.weights, level)
+    learner = resolve_learner(given["estimator"])
+    check_learner_suits_outcome(learner, data.outcome)
+    model = LocationScale(estimator=learner, thresholds=thresholds, share=share)
+    fits = fits_of(**taken_by(fits_of, {**given, "estimator": model}))
+    settings = {**fits.settings, "estimator": given["estimator"]}
+    if level is None:
+        return replace(fits, data=replace(fits.data, outcome=outcome), settings=settings)
+    # the models learn the quantity, and predict where it lies
+    return replace(
+        fits,
+        data=replace(fits.data, outcome=outcome),
+        settings=settings,
+        whole=fits,
+        cache=Cache(),
+    )
 
 
 def fits_of(

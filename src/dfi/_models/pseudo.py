@@ -17,8 +17,11 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
+from sklearn.linear_model import RidgeCV
+from sklearn.preprocessing import StandardScaler
 
 from dfi._data.folds import Fold
+from dfi._data.outcome import Outcome
 from dfi._models.fits import Fits
 from dfi._models.learners import (
     check_learner_suits_outcome,
@@ -30,8 +33,10 @@ from dfi._models.learners import (
 from dfi._models.predictor import predict_once
 
 if TYPE_CHECKING:
-    from dfi._data.outcome import Outcome
+    from collections.abc import Sequence
+
     from dfi._data.problem import Data
+    from dfi._data.treatment import Arms
     from dfi._data.weights import Weights
     from dfi._types import Bools, Estimator, EstimatorLike, Floats
 
@@ -47,72 +52,77 @@ LEAST_EFFECTIVE = 0.5
 
 @dataclass(frozen=True, eq=False)
 class Nuisances:
-    """What pseudo-outcomes are made of, by split and row: NaN where a split does not hold it out.
+    """What pseudo-outcomes are made of, by arm, split and row: NaN where it is not held out.
 
-    ``treated``, ``control``: shape (splits, n), the expected outcome in either arm; ``propensity``:
-    shape (splits, n): The probability to be treated, as it was fitted or given.
+    ``means``: shape (arms, splits, n), the expected outcome in each arm; ``chances``: the same
+    shape, the probability to be in it, as it was fitted or given.
     """
 
-    treated: Floats
-    control: Floats
-    propensity: Floats
+    means: Floats
+    chances: Floats
 
-    def pseudo_outcomes(self, y: Floats, treatment: Floats, clip: float) -> Floats:
-        """Return the pseudo-outcome of each row, the mean over splits that hold it out."""
-        chance = np.clip(self.propensity, clip, 1.0 - clip)
-        values = (
-            self.treated
-            - self.control
-            + treatment * (y - self.treated) / chance
-            - (1.0 - treatment) * (y - self.control) / (1.0 - chance)
+    def pseudo_outcomes(
+        self, y: Floats, codes: Floats, pair: tuple[int, int], clip: float
+    ) -> Floats:
+        """Return the pseudo-outcome of a pair of arms, the mean over splits that hold a row out."""
+        treated, control = (
+            self.means[arm]
+            + (codes == arm) * (y - self.means[arm]) / np.clip(self.chances[arm], clip, 1.0 - clip)
+            for arm in pair
         )
-        return np.asarray(np.nanmean(values, axis=0))
+        return np.asarray(np.nanmean(treated - control, axis=0))
 
 
 @dataclass(frozen=True)
 class Overlap:
-    r"""How far treated and untreated rows can be compared.
+    r"""How far the rows of arms can be compared.
 
     ``clip``: propensities are kept between ``clip`` and ``1 - clip``; ``clipped``: share of the
-    rows whose propensity was beyond; ``least``, ``most``: range of the propensities before that;
-    ``rows``: rows of the control arm and of the treated; ``effective``: how many equally weighted
-    rows their inverse propensities make of them, :math:`(\sum_i w_i)^2 / \sum_i w_i^2`; ``left``:
-    the same as a share, of what there were without the propensities.
+    rows with a propensity beyond; ``least``, ``most``: range of the propensities before that, of
+    two arms those of the treated; ``labels``: of the arms, of two the control first; ``rows``:
+    rows of each; ``effective``: how many equally weighted rows their inverse propensities make of
+    them, :math:`(\sum_i w_i)^2 / \sum_i w_i^2`; ``left``: the same as a share, of what there were
+    without the propensities.
     """
 
     clip: float
     clipped: float
     least: float
     most: float
-    rows: tuple[float, float]
-    effective: tuple[float, float]
-    left: tuple[float, float]
+    labels: tuple[str, ...]
+    rows: tuple[float, ...]
+    effective: tuple[float, ...]
+    left: tuple[float, ...]
 
     @classmethod
-    def of(cls, propensity: Floats, treatment: Floats, weights: Weights, clip: float) -> Overlap:
-        """Measure the overlap by propensities of shape (splits, n)."""
+    def of(
+        cls, chances: Floats, codes: Floats, labels: Sequence[str], weights: Weights, clip: float
+    ) -> Overlap:
+        """Measure the overlap by propensities of shape (arms, splits, n)."""
         counted = weights.values > 0
-        chance, arm = propensity[:, counted], treatment[counted] == 1.0
-        known = ~np.isnan(chance)
-        mass = np.broadcast_to(weights.values[counted], chance.shape)
-        outside = (chance < clip) | (chance > 1.0 - clip)
-        own = np.where(arm, chance, 1.0 - chance)
-        inverse = 1.0 / np.clip(own, clip, 1.0 - clip)
+        chances, arm = chances[:, :, counted], codes[counted]
+        known = ~np.isnan(chances[0])
+        mass = np.broadcast_to(weights.values[counted], known.shape)
+        outside = chances.min(axis=0) < clip
+        inverse = 1.0 / np.clip(chances, clip, 1.0 - clip)
         sizes = []
-        for chosen in (~arm, arm):
+        for code in range(len(chances)):
+            chosen = arm == code
             of_arm = weights.take(np.flatnonzero(counted)[chosen])
             plain = _effective(np.ones(int(chosen.sum())), of_arm)
-            found = np.nanmean([_effective(row[chosen], of_arm) for row in inverse])
+            found = np.nanmean([_effective(row[chosen], of_arm) for row in inverse[code]])
             sizes.append((of_arm.total, float(found), float(found) / plain))
-        (n0, m0, s0), (n1, m1, s1) = sizes
+        rows, effective, left = zip(*sizes, strict=True)
+        shown = chances[1:] if len(chances) == 2 else chances
         return cls(
             clip=clip,
             clipped=float(mass[known & outside].sum() / mass[known].sum()),
-            least=float(np.nanmin(chance)),
-            most=float(np.nanmax(chance)),
-            rows=(n0, n1),
-            effective=(m0, m1),
-            left=(s0, s1),
+            least=float(np.nanmin(shown)),
+            most=float(np.nanmax(shown)),
+            labels=tuple(labels),
+            rows=rows,
+            effective=effective,
+            left=left,
         )
 
     @property
@@ -123,23 +133,32 @@ class Overlap:
     @property
     def words(self) -> str:
         """What was found, in words."""
-        (n0, n1), (m0, m1) = self.rows, self.effective
+        sizes = list(zip(self.labels, self.rows, self.effective, strict=True))
+        if len(sizes) == 2:
+            (_, n0, m0), (_, n1, m1) = sizes
+            counts = (
+                f"the {n1:,.0f} treated rows count as {m1:,.0f}, the {n0:,.0f} others as {m0:,.0f}"
+            )
+        else:
+            counts = ", ".join(f"the {n:,.0f} of {name} count as {m:,.0f}" for name, n, m in sizes)
         return (
             f"propensities lie between {self.least:.3f} and {self.most:.3f}, "
             f"{100.0 * self.clipped:.1f} % of the rows are clipped to [{self.clip:g}, "
-            f"{1.0 - self.clip:g}], and weighted by them the {n1:,.0f} treated rows count as "
-            f"{m1:,.0f}, the {n0:,.0f} others as {m0:,.0f}"
+            f"{1.0 - self.clip:g}], and weighted by them {counts}"
         )
 
     def as_dict(self) -> dict[str, object]:
         """Return what a result tells."""
+        names = ("control", "treated") if len(self.labels) == 2 else self.labels
         return {
             "clip": self.clip,
             "clipped": self.clipped,
             "least": self.least,
             "most": self.most,
-            "treated": {"rows": self.rows[1], "effective": self.effective[1]},
-            "control": {"rows": self.rows[0], "effective": self.effective[0]},
+            **{
+                name: {"rows": rows, "effective": effective}
+                for name, rows, effective in zip(names, self.rows, self.effective, strict=True)
+            },
             "poor": self.poor,
             "words": self.words,
         }
@@ -157,27 +176,110 @@ def _effective(inverse: Floats, weights: Weights) -> float:
 def fit_nuisances(
     fits: Fits,
     outcome: Outcome,
-    treatment: Outcome,
+    arms: Arms,
     *,
     outcome_model: EstimatorLike = "auto",
     propensity: EstimatorLike | Floats = "auto",
 ) -> Nuisances:
-    """Fit outcome regressions of both arms and the propensity on the folds of ``fits``."""
-    arm = treatment.values == 1.0
-    _require_every_row(fits)
+    """Fit outcome regressions of all arms and the propensities on the folds of ``fits``.
+
+    Known propensities have the shape (arms, n).
+    """
+    treatment = arms.outcome
+    two = len(arms.labels) == 2
+    require_every_row(fits, "effects")
     data = replace(fits.data, outcome=outcome)
     learner = _learner("outcome_model", outcome_model, outcome)
-    _require_arms(fits, arm, outcome, treatment)
-    means = [
-        _predicted(fits, _of_arm(data, chosen), learner, name, chosen)
-        for chosen, name in ((arm, "treated"), (~arm, "control"))
-    ]
+    chosen = [treatment.values == code for code in range(len(arms.labels))]
+    _require_arms(fits, chosen, outcome, treatment)
+    names = ("control", "treated") if two else tuple(f"arm {name}" for name in treatment.classes)
+    # the treated first: seeds go by name, and bars of progress by order
+    means = np.stack(
+        [
+            _predicted(fits, _of_arm(data, rows), learner, name, rows)
+            for rows, name in zip(chosen[::-1], names[::-1], strict=True)
+        ][::-1]
+    )
     if isinstance(propensity, np.ndarray):
-        known = np.where(np.isnan(means[0]), np.nan, propensity)
-        return Nuisances(means[0], means[1], known)
+        known = np.broadcast_to(propensity[:, None, :], means.shape)
+        return Nuisances(means, np.where(np.isnan(means[0]), np.nan, known))
     chooser = _learner("propensity_model", propensity, treatment)
-    chance = _predicted(fits, replace(data, outcome=treatment), chooser, "propensity")
-    return Nuisances(means[0], means[1], chance)
+    whole = replace(data, outcome=treatment)
+    if two:
+        chance = _predicted(fits, whole, chooser, "propensity")
+        return Nuisances(means, np.stack([1.0 - chance, chance]))
+    chances = _of_classes(fits, whole, chooser)
+    return Nuisances(means, chances / chances.sum(axis=0))
+
+
+@dataclass(frozen=True, eq=False)
+class DoseNuisances:
+    """What pseudo-outcomes of a dose are made of, by split and row.
+
+    ``outcome``, ``dose``: shape (splits, n), means given the columns; ``variance``: of the dose
+    given the columns; ``slope``: a first guess of the effect of one unit.
+    """
+
+    outcome: Floats
+    dose: Floats
+    variance: Floats
+    slope: Floats
+
+    def pseudo_outcomes(self, y: Floats, dose: Floats) -> Floats:
+        r"""Return :math:`\theta + (t - e)(y - m - \theta (t - e))/v`, the mean over splits."""
+        beyond = dose - self.dose
+        error = y - self.outcome - self.slope * beyond
+        return np.asarray(np.nanmean(self.slope + beyond * error / self.variance, axis=0))
+
+
+def fit_dose(
+    fits: Fits,
+    outcome: Outcome,
+    dose: Outcome,
+    *,
+    clip: float,
+    outcome_model: EstimatorLike = "auto",
+    propensity: EstimatorLike = "auto",
+) -> DoseNuisances:
+    """Fit outcome and dose, then the variance of the dose and the effect of a unit, on the folds.
+
+    The slope is linear in the columns, by ridge of residuals on residuals: where it or the variance
+    is right, pseudo-outcomes are.
+    """
+    require_every_row(fits, "effects")
+    data = replace(fits.data, outcome=outcome)
+    mean = _predicted(fits, data, _learner("outcome_model", outcome_model, outcome), "outcome")
+    chooser = _learner("propensity_model", propensity, dose)
+    found = _predicted(fits, replace(data, outcome=dose), chooser, "dose")
+    beyond = dose.values - np.nanmean(found, axis=0)
+    squared = Outcome(beyond**2, "variance", "real")
+    variance = _predicted(fits, replace(data, outcome=squared), chooser, "variance")
+    average = float(fits.weights.mean(squared.values)[0])
+    if not average > clip * float(np.var(dose.values)):
+        raise ValueError(
+            f"the columns of X tell the dose {dose.name!r} but for "
+            f"{average / np.var(dose.values):.2g} of its variance: rows that are alike have the "
+            "same dose, and nothing to compare; leave out columns that only decide on the dose"
+        )
+    rest = outcome.values - np.nanmean(mean, axis=0)
+    slope = np.full(mean.shape, np.nan)
+    matrix = fits.data.matrix
+    for split, folds in enumerate(fits.repeats):
+        for fold in folds:
+            train = fold.train[fits.weights.values[fold.train] > 0]
+            scaled = StandardScaler().fit(matrix[train])
+            both = [
+                np.column_stack([np.ones(len(rows)), scaled.transform(matrix[rows])])
+                for rows in (train, fold.test)
+            ]
+            ridge = RidgeCV(alphas=SLOPE_PENALTIES, fit_intercept=False)
+            ridge.fit(both[0] * beyond[train, None], rest[train], fits.weights.values[train])
+            slope[split, fold.test] = both[1] @ ridge.coef_
+    return DoseNuisances(mean, found, np.maximum(variance, clip * average), slope)
+
+
+SLOPE_PENALTIES = tuple(10.0**k for k in range(-2, 6))
+"""Ridge penalties of the first guess of a dose's effect."""
 
 
 def _learner(parameter: str, estimator: EstimatorLike, outcome: Outcome) -> Estimator:
@@ -185,10 +287,10 @@ def _learner(parameter: str, estimator: EstimatorLike, outcome: Outcome) -> Esti
     loss = loss_for(outcome, None)
     try:
         learner = resolve_learner(estimator, family_of(outcome, loss), loss)
-        if parameter == "propensity_model" and is_plain_regressor(learner):
+        if parameter == "propensity_model" and outcome.is_classes and is_plain_regressor(learner):
             name = type(learner).__name__
             raise ValueError(  # noqa: TRY301
-                f"{name} is a regressor, and the treatment has two arms: pass a classifier with "
+                f"{name} is a regressor, and the treatment has arms: pass a classifier with "
                 "predict_proba, a name such as 'boosting', or known probabilities"
             )
         check_learner_suits_outcome(learner, outcome)
@@ -227,22 +329,42 @@ def _predicted(
     return values
 
 
-def _require_every_row(fits: Fits) -> None:
+def require_every_row(fits: Fits, what: str) -> None:
     """Raise if a row is never held out: it has no pseudo-outcome that a model could learn from."""
     absent = np.setdiff1d(np.arange(fits.table.n_rows), fits.rows)
     if len(absent):
         raise ValueError(
             f"cv never holds out {len(absent)} of {fits.table.n_rows} rows (the first is row "
-            f"{absent[0]}), and effects needs a pseudo-outcome of every row: pass a number of "
+            f"{absent[0]}), and {what} needs a pseudo-outcome of every row: pass a number of "
             "folds, or a splitter that holds out every row once"
         )
 
 
-def _require_arms(fits: Fits, arm: Bools, outcome: Outcome, treatment: Outcome) -> None:
+def _of_classes(fits: Fits, data: Data, learner: Estimator) -> Floats:
+    """Return the probabilities of all arms for held-out rows, (arms, splits, n)."""
+    models = Fits(
+        data,
+        learner,
+        fits.repeats,
+        fits.seeds.child("nuisance", "propensity"),
+        workers=fits.workers,
+        loss=loss_for(data.outcome, None),
+    )
+    shape = (len(data.outcome.classes), len(fits.repeats), data.table.n_rows)
+    values = np.full(shape, np.nan)
+    for arm, member in enumerate(models.members):
+        for fold in member.full:
+            found = predict_once(fold.predictors[0], data.matrix[fold.test])
+            values[arm, fold.repeat, fold.test] = np.maximum(found, 1e-12)
+    return values
+
+
+def _require_arms(fits: Fits, arms: Sequence[Bools], outcome: Outcome, treatment: Outcome) -> None:
     """Raise if a fold has too few rows of an arm, or only one class of its outcomes."""
     counted = fits.weights.values > 0
     for fold in fits.folds:
-        for label, chosen in zip(treatment.classes, (~arm & counted, arm & counted), strict=True):
+        for label, rows in zip(treatment.classes, arms, strict=True):
+            chosen = rows & counted
             train = fold.train[chosen[fold.train]]
             where = f"{treatment.name} = {label}"
             if len(train) < FEWEST_OF_ARM or not chosen[fold.test].any():

@@ -93,6 +93,13 @@ class Quality:
         Brier score and log-loss of the probability; None but for classes.
     calibration : tuple of CalibrationBin
         Up to ten bins by predicted probability; empty but for classes.
+    concordance : float or None
+        Harrell's C of times to an event, up to the horizon: the share of the pairs whose order is
+        known that held-out predictions have in that order.
+    integrated_brier : float or None
+        Mean squared error of the held-out survival curves of the Cox regression behind times to an
+        event, over the times up to the (last) horizon, weighted for censoring. It is about that
+        regression, which completes censored rows, not about the model that is explained.
     by_outcome : dict of str to Quality
         The same of each class, or of each outcome, where there are several: their losses add up.
     """
@@ -112,6 +119,8 @@ class Quality:
     brier: float | None = None
     log_loss: float | None = None
     calibration: tuple[CalibrationBin, ...] = ()
+    concordance: float | None = None
+    integrated_brier: float | None = None
     by_outcome: dict[str, Quality] = field(default_factory=dict, hash=False)
 
     def __post_init__(self) -> None:
@@ -170,7 +179,9 @@ class Quality:
         )
         return (
             f"Quality(R2 {self.r2:.3f}{spread_text}, mean squared error {self.mse:.4g} of variance "
-            f"{self.outcome_variance:.4g}, {self.n_rows} rows)"
+            f"{self.outcome_variance:.4g}"
+            + ("" if self.concordance is None else f", concordance {self.concordance:.3f}")
+            + f", {self.n_rows} rows)"
         )
 
     def as_plain(self) -> dict[str, Any]:

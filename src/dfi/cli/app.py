@@ -508,11 +508,16 @@ def command_text(context: typer.Context) -> str:
         if parameter.param_type_name == "argument":
             parts[2:2] = texts
         elif value is True:
-            parts.append(max(parameter.opts, key=len))
+            parts.append(_option(parameter.opts))
         else:
             for text in texts:
-                parts += [max(parameter.opts, key=len), text]
+                parts += [_option(parameter.opts), text]
     return shlex.join(parts)
+
+
+def _option(names: list[str]) -> str:
+    """Return the first of an option's names that is a word."""
+    return next((name for name in names if name.startswith("--")), names[0])
 
 
 def _shown(value: object) -> str:

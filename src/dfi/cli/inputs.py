@@ -106,7 +106,7 @@ def read_arguments(
     console.say(f"{doing}: {n} rows, {d} features")
     return {
         "X": rows.features,
-        "y": rows.target,
+        "y": rows.target if rows.event is None else rows.target.to_frame().with_columns(rows.event),
         **_about_outcome(request, rows.target),
         "cv": "prefit" if fitted else rows.cv,
         "sample_weight": rows.weights,
@@ -117,8 +117,8 @@ def read_arguments(
 
 
 def _roles(request: Request) -> set[str]:
-    named = (request.target, request.weights, request.frequency_weights, request.time,
-             request.clusters)  # fmt: skip
+    named = (request.target, request.event, request.weights, request.frequency_weights,
+             request.time, request.clusters)  # fmt: skip
     return {name for name in named if name is not None}
 
 
@@ -152,6 +152,10 @@ def _about_outcome(request: Request, target: pl.Series | None) -> dict[str, obje
     from dfi.cli.roles import label
 
     said: dict[str, object] = {}
+    if request.event is not None or request.horizon is not None:
+        said |= {"task": "survival", "horizon": _horizons(request.horizon)}
+    if request.measure is not None:
+        said["target"] = request.measure
     if request.task != "auto":
         said["task"] = request.task
     positive = request.pos_label
@@ -160,6 +164,16 @@ def _about_outcome(request: Request, target: pl.Series | None) -> dict[str, obje
     if request.loss != "auto":
         said["loss"] = request.loss
     return said
+
+
+def _horizons(text: str | None) -> list[float] | None:
+    """Return the times of ``--horizon``; None where it is not given."""
+    if text is None:
+        return None
+    try:
+        return [float(part) for part in text.split(",")]
+    except ValueError:
+        raise Refused(f"--horizon {text} is no time, nor several by commas") from None
 
 
 def resolve_transport(

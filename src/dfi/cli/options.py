@@ -41,7 +41,8 @@ Decimal = Literal[".", ","]
 Dependence = Literal["auto", "none"]
 UnitsKind = Literal["columns", "groups"]
 ScoreForm = Literal["auto", "extrapolated", "cross", "calibrated", "loco", "cpi"]
-Task = Literal["auto", "classification", "regression"]
+Task = Literal["auto", "classification", "regression", "survival"]
+Measure = Literal["rmst", "probability", "distribution"]
 Space = Literal["attributed", "latent", "group"]
 
 
@@ -82,7 +83,27 @@ LeastChange = Annotated[
         help="size that a change (adjusted p up to alpha) must have to count as found",
     ),
 ]
-Target = Annotated[str, _reading("--target", "-y", help="column to explain")]
+Target = Annotated[
+    str,
+    _reading(
+        "--target", "-y", "--time-to", help="column to explain; with --event the time up to it"
+    ),
+]
+EventColumn = Annotated[
+    str | None,
+    _reading("--event", help="column of whether the event was observed; else the row is censored"),
+]
+Horizon = Annotated[
+    str | None,
+    _reading("--horizon", help="time up to which events are looked at; several by commas"),
+]
+SurvivalMeasure = Annotated[
+    Measure | None,
+    _reading(
+        "--measure",
+        help="rmst or probability of times to an event; distribution: spread and tails too",
+    ),
+]
 OutcomeTask = Annotated[
     Task,
     _reading("--task", help="whether whole numbers are classes or quantities; auto: as they look"),
@@ -368,6 +389,9 @@ class Request:
 
     data: Data
     target: Target
+    event: EventColumn = None
+    horizon: Horizon = None
+    measure: SurvivalMeasure = None
     task: OutcomeTask = "auto"
     pos_label: Positive = None
     loss: ScoreLoss = "auto"

@@ -40,6 +40,7 @@ class Selection:
 
     features: pl.DataFrame
     target: pl.Series
+    event: pl.Series | None
     weights: pl.Series | None
     frequency_weights: pl.Series | None
     row_groups: pl.Series | None
@@ -50,8 +51,8 @@ class Selection:
 
 def select(frame: pl.DataFrame, request: Request, console: Console) -> Selection:
     """Take a table apart: what is neither dropped nor named by a role is a feature."""
-    target, weights, counts, time, row_groups = roles = (
-        request.target, request.weights, request.frequency_weights, request.time,
+    target, event, weights, counts, time, row_groups = roles = (
+        request.target, request.event, request.weights, request.frequency_weights, request.time,
         request.clusters,
     )  # fmt: skip
     drop = _check_names(frame.columns, request)
@@ -81,6 +82,7 @@ def select(frame: pl.DataFrame, request: Request, console: Console) -> Selection
     return Selection(
         features=with_fewer_levels(table, table.columns, request, console),
         target=_explainable(frame[target]),
+        event=None if event is None else frame[event],
         weights=None if weights is None else frame[weights],
         frequency_weights=None if counts is None else frame[counts],
         row_groups=None if row_groups is None else frame[row_groups],
@@ -91,7 +93,9 @@ def select(frame: pl.DataFrame, request: Request, console: Console) -> Selection
 
 def select_lazily(frame: pl.LazyFrame, request: Request, console: Console) -> pl.LazyFrame:
     """Leave out columns and rows of a table that is not in memory, as :func:`select` does."""
-    for option, name in (("--time", request.time), ("--clusters", request.clusters)):
+    for option, name in (
+        ("--time", request.time), ("--clusters", request.clusters), ("--event", request.event)
+    ):  # fmt: skip
         if name is not None:
             raise Refused(
                 f"{option} needs all rows at once, and {request.data} is read in parts: give one "
@@ -161,6 +165,7 @@ def _check_names(columns: Sequence[str], request: Request) -> list[str]:
 
 def _other_roles(request: Request) -> dict[str, str | None]:
     return {
+        "event": request.event,
         "weights": request.weights,
         "frequency-weights": request.frequency_weights,
         "time": request.time,

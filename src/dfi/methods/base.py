@@ -18,6 +18,7 @@ from dfi._scoring.scores import pool
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from dfi._data.outcome import Levels
     from dfi._lines.base import LineModel
     from dfi._models.crossfit import FoldModels
     from dfi._models.fits import Fits
@@ -260,6 +261,38 @@ def summed(
         totals=total("totals"),
         parts=total("parts"),
         members=parts,
+    )
+
+
+def with_thresholds(part: MethodResult, levels: Levels) -> MethodResult:
+    r"""Return a mean over thresholds whose own error is counted.
+
+    Thresholds are quantiles of the outcome: with :math:`\phi_j(t)` the score at threshold t, the
+    influence of row i on the mean over them has the term :math:`\phi_j(y_i)`, less its mean.
+    """
+    members = list(part.members.values())
+    latent = None if part.latent is None else with_thresholds(part.latent, levels)
+    ranks = levels.ranks[part.rows]
+    at = np.concatenate([[0.0], levels.levels, [1.0]])
+
+    def counted(name: str) -> Floats | None:
+        whole: Floats | None = getattr(part, name)
+        by_level = [getattr(one, name) for one in members]
+        if whole is None or any(one is None for one in by_level):
+            return whole
+        # members hold the share 1/K of their level
+        curves = len(members) * np.array([one.mean(axis=0) for one in by_level])
+        curves = np.vstack([0.0 * curves[:1], curves, 0.0 * curves[:1]])
+        own = np.column_stack([np.interp(ranks, at, curve) for curve in curves.T])
+        return np.asarray(whole + own - own.mean(axis=0))
+
+    found = counted("influence")
+    return replace(
+        part,
+        influence=part.influence if found is None else found,
+        latent=latent,
+        totals=counted("totals"),
+        parts=counted("parts"),
     )
 
 

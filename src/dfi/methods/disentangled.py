@@ -295,8 +295,9 @@ class Disentangled(Method):
         return (
             f"{argument('loss', fits.loss.name)} is about a quantile, and DFI about means: without "
             "a coordinate the best prediction is the quantile of a mixture, not an average of "
-            f"predictions. Use {argument('loss', 'squared-error')}, or compare with 'loco', this "
-            "loss and a learner of the quantile"
+            f"predictions. Use {argument('loss', 'squared-error')}, explain that end of the "
+            f"distribution with target=dfi.Quantile({fits.loss.quantile:g}) and no loss, or "
+            "compare with 'loco', this loss and a learner of the quantile"
         )
 
     def compute(self, fits: Fits) -> dict[str, MethodResult]:
@@ -489,6 +490,7 @@ class Disentangled(Method):
         if told is not None:
             diagnostics["calibration"] = told
             findings.append(calibration(told))
+        findings += fits.outcome.findings
         few = (small_sample(fits, form), two_folds(fits, checked))
         findings += [finding for finding in few if finding is not None]
         if self.diagnose:

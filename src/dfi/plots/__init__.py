@@ -27,6 +27,7 @@ from dfi.plots.attribution import (
 from dfi.plots.change import change, change_data
 from dfi.plots.comparison import comparison, comparison_data, sensitivity, sensitivity_data
 from dfi.plots.interactions import interactions, interactions_data, surface, surface_data
+from dfi.plots.levels import levels, levels_data
 from dfi.plots.local import (
     beeswarm,
     beeswarm_data,
@@ -44,6 +45,7 @@ from dfi.plots.scores import (
     line_profile_data,
 )
 from dfi.plots.split import split, split_data
+from dfi.plots.survival import survival, survival_data
 from dfi.plots.tree import tree, tree_data
 
 if TYPE_CHECKING:
@@ -82,6 +84,8 @@ __all__ = [
     "interactions_data",
     "latent_attributed",
     "latent_attributed_data",
+    "levels",
+    "levels_data",
     "line_profile",
     "line_profile_data",
     "plot_interactions",
@@ -93,6 +97,8 @@ __all__ = [
     "split_data",
     "surface",
     "surface_data",
+    "survival",
+    "survival_data",
     "tree",
     "tree_data",
     "waterfall",
@@ -108,6 +114,8 @@ _KINDS: dict[str, Callable[..., Axes | NDArray[np.object_]]] = {
     "groups": groups,
     "classes": classes,
     "diagnostics": diagnostics,
+    "survival": survival,
+    "levels": levels,
 }
 
 _LOCAL_KINDS: dict[str, Callable[..., Axes]] = {

@@ -359,6 +359,34 @@ def calibration(bins: Sequence[Plain]) -> Plain | None:
     }
 
 
+def survival(curve: Plain | None) -> Plain | None:
+    """Return a Kaplan-Meier curve as steps, its band, and where horizons are; None without one."""
+    if curve is None:
+        return None
+    across = Scale(0.0, max(curve["time"]), margin=0.0)
+    up = Scale(0.0, 1.0, margin=0.02, upwards=True)
+
+    def steps(heights: Sequence[float]) -> list[tuple[float, float]]:
+        places = [across(time) for time in curve["time"]]
+        levels = [up(height) for height in heights]
+        found = [(places[0], levels[0])]
+        for place, before, level in zip(places[1:], levels, levels[1:], strict=False):
+            found += [(place, before), (place, level)]
+        return found
+
+    def path(points: Sequence[tuple[float, float]]) -> str:
+        return " ".join(f"{x:g},{y:g}" for x, y in points)
+
+    return {
+        "name": curve["name"],
+        "line": path(steps(curve["survival"])),
+        "band": path([*steps(curve["low"]), *reversed(steps(curve["high"]))]),
+        "horizons": [{"at": across(one), "label": number(one)} for one in curve["horizons"]],
+        "x_ticks": across.ticks(5),
+        "y_ticks": up.ticks(5),
+    }
+
+
 def latent_bars(result: Importance) -> list[Plain]:
     """Return what is left in the latent coordinates beside the level of chance."""
     try:

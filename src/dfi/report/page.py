@@ -29,7 +29,7 @@ from dfi.results.numbers import (
     percent,
 )
 from dfi.results.text import BELOW_ZERO, missing_text
-from dfi.results.views import unit_rows
+from dfi.results.views import survival_curve, unit_rows
 
 if TYPE_CHECKING:
     import os
@@ -154,6 +154,7 @@ def report_html(
             if summary["groups"] is None
             else charts.bars(summary["groups"], explained=explained),
             "latent": charts.latent_bars(result),
+            "survival": charts.survival(survival_curve(result)),
             "inside": charts.inside(summary["inside"]),
         },
         data={

@@ -440,12 +440,27 @@ def _front_door(spec: Plain) -> str:
     outcome = spec.get("outcome")
     effect = outcome.get("effect") if isinstance(outcome, dict) else None
     if not isinstance(effect, dict):
-        return "dfi.explain(X, y"
+        return f"dfi.explain(X, y{_target_arguments(outcome)}"
     if "treatment" not in effect:
         return "dfi.effects(X, pseudo_outcome=psi"
     names = ("outcome_model", "propensity_model")
     models = [f"{key}={_learner_text(str(effect[key]))}" for key in names]
-    return f"dfi.effects(X, y, treatment, {', '.join(models)}, clip={effect['clip']}"
+    begin = f"dfi.effects(X, y, treatment{_target_arguments(effect)}"
+    return f"{begin}, {', '.join(models)}, clip={effect['clip']}"
+
+
+def _target_arguments(outcome: object) -> str:
+    """Return what a call says of times to an event, or of a distribution; empty for the rest."""
+    if not isinstance(outcome, dict):
+        return ""
+    survival, levels = outcome.get("survival"), outcome.get("distribution")
+    if isinstance(survival, dict):
+        return f", horizon={survival['horizon']!r}, target={survival['target']!r}"
+    if not isinstance(levels, dict):
+        return ""
+    if outcome.get("kind") == "several":
+        return ", target='distribution'"
+    return f", target=dfi.Quantile({levels['levels'][0]:g})"
 
 
 def _learner_text(text: str) -> str:
@@ -706,6 +721,11 @@ def quality_sentences(
             text += f" Its log-loss is {number(quality.log_loss)}."
         elif quality.brier is not None:
             text += f" Its Brier score is {number(quality.brier)}."
+    if quality.concordance is not None:
+        text += (
+            f" Of two rows of which it is known whose event came first, it has "
+            f"{percent(quality.concordance)} in that order (concordance)."
+        )
     return {
         "r2": quality.r2,
         "r2_by_fold": [r if math.isfinite(r) else None for r in quality.r2_by_fold],
@@ -737,7 +757,7 @@ def trust_summary(result: Importance) -> Plain:
 
 def diagnostic_sentences(result: Importance) -> list[Plain]:
     """Return what the diagnostics say; ``serious`` marks what limits the reading."""
-    notes = [*_effect(result), *_sample(result)]
+    notes = [*_effect(result), *_survival(result), *_sample(result)]
     for finding in result.findings:
         notes += _note(finding.sentence, serious=finding.severity != "note")
     if result.diagnostics.get("collinear_units"):
@@ -763,15 +783,21 @@ def _sample(result: Importance) -> list[Plain]:
 
 def _effect(result: Importance) -> list[Plain]:
     """Say what is explained where it is an effect, what it is on average, and who overlaps."""
-    average = result.diagnostics.get("average effect")
-    if not isinstance(average, Mapping):
+    parts = result.by_outcome or {"": result}
+    found = {name: part.diagnostics.get("average effect") for name, part in parts.items()}
+    averages = [
+        f"{name}{' is' * (not name)} {number(float(one['value']))} ({percent(float(one['level']))} "
+        f"interval {number(float(one['ci_low']))} to {number(float(one['ci_high']))})".strip()
+        for name, one in found.items()
+        if isinstance(one, Mapping)
+    ]
+    if not averages:
         return []
-    low, high = number(float(average["ci_low"])), number(float(average["ci_high"]))
+    many = "s:" if result.by_outcome else ""
     text = (
         "What is explained is how an effect differs from row to row: scores and R² are about the "
         "effect, of which pseudo-outcomes are noisy observations, so that a small R² is no sign of "
-        f"a weak result. The average effect is {number(float(average['value']))} "
-        f"({percent(float(average['level']))} interval {low} to {high})."
+        f"a weak result. The average effect{many} {'; '.join(averages)}."
     )
     overlap = result.diagnostics.get("overlap of treatment")
     if not isinstance(overlap, Mapping):
@@ -780,6 +806,26 @@ def _effect(result: Importance) -> list[Plain]:
     poor = bool(overlap["poor"])
     text += f" Overlap{' is poor' * poor}: {words}."
     return _note(text, serious=poor)
+
+
+def _survival(result: Importance) -> list[Plain]:
+    """Say up to when times to an event are explained, and how many rows were censored before."""
+    parts = result.by_outcome.values() if result.by_outcome else (result,)
+    found = [part.diagnostics.get("survival") for part in parts]
+    told = [one for one in found if isinstance(one, Mapping) and "horizon" in one]
+    if not told:
+        return []
+    what = "the mean time up to" if told[0]["target"] == "rmst" else "the chance to get beyond"
+    times = ", ".join(
+        f"{number(float(one['horizon']))} ({one['events']} events, "
+        f"{percent(float(one['censored']))} of the rows censored before)"
+        for one in told
+    )
+    return _note(
+        f"What is explained is {what} {times}. Censored rows are completed by Cox regressions of "
+        "the event and of censoring (augmented inverse weights): the answer holds where one of the "
+        "two is right and nothing outside of the table decides on both."
+    )
 
 
 def _note(text: str, *, serious: bool = False) -> list[Plain]:

@@ -137,6 +137,23 @@ OUTCOMES = (
 )
 """``result.table(by="outcome")``."""
 
+_AT_LEVEL = tuple(_OF_UNITS[key] for key in ("score", "se", "ci_low", "ci_high", "p"))
+
+LEVELS = (
+    FEATURE,
+    Column("quantile", "Level of the distribution, between 0 and 1.", "statistic", TABLE),
+    Column("threshold", "The outcome's quantile at that level.", shown=TABLE),
+    *_AT_LEVEL,
+)
+"""``result.by_level()``."""
+
+ASPECTS = (
+    FEATURE,
+    Column("aspect", "Mean, spread, lower tail, middle or upper tail.", "name", TABLE),
+    *_AT_LEVEL,
+)
+"""``result.aspects()``."""
+
 METHODS = (
     Column("method", "Name of the method.", "name", TABLE),
     *(column for column in UNITS if column.key != "certain"),
@@ -307,6 +324,8 @@ TABLES = {
     "intervals": INTERVALS,
     "tests": TESTS,
     "outcomes": OUTCOMES,
+    "levels": LEVELS,
+    "aspects": ASPECTS,
     "methods": METHODS,
     "settings": SETTINGS,
     "changes": CHANGES,

@@ -24,6 +24,7 @@ from dfi.results.algebra import subtracted, summed, warn_of_sums
 from dfi.results.columns import INTERVALS, OUTCOMES, RANKS, SHARES, TESTS, UNITS, in_order
 from dfi.results.file import FileFormatError, freeze, pack, read_file, thaw, unpack, write_file
 from dfi.results.interactions import named_pairs
+from dfi.results.levels import aspect_columns, level_columns
 from dfi.results.tables import (
     NO_SIGNAL,
     ShareOf,
@@ -83,6 +84,9 @@ class GroupSource(Protocol):
 
     def grouped(self, groups: Any, how: Literal["joint", "shapley"]) -> Importance:
         """Return the importance of groups of columns that are the units of the transport."""
+
+    def aspects(self) -> dict[str, Importance]:
+        """Return the mean and the spread behind a distribution, explained by themselves."""
 
     def local(
         self,
@@ -768,6 +772,61 @@ class Importance:
         if groups is None and self.default_groups is None and self.spec.get("units") != "groups":
             raise InvalidParameterError("no groups were given", "groups", name_groups())
         return self.source.grouped(groups, how)
+
+    @validated
+    def by_level(self, *, level: float | None = None) -> Frame:
+        r"""Return the scores of a distribution at each of its levels.
+
+        At level q the score is that of :math:`1\{y \le t_q\}`, by the Brier score: which features
+        move the lower tail, which the middle, which the upper tail. Their mean is the score.
+
+        Parameters
+        ----------
+        level : float, optional
+            Confidence level of the intervals; that of the result by default.
+
+        Returns
+        -------
+        frame
+            Columns feature, quantile, threshold, score, se, ci_low, ci_high, p.
+
+        Examples
+        --------
+        >>> import dfi
+        >>> sample = dfi.datasets.m1(200, d=3)
+        >>> whole = dfi.explain(sample.X, sample.y, "linear", target="distribution", cv=2)
+        >>> whole.by_level().shape
+        (27, 8)
+        """
+        return as_frame(level_columns(self, level), self.library)
+
+    @validated
+    def aspects(self, *, level: float | None = None) -> Frame:
+        """Return what features do to the mean, the spread and the tails, side by side.
+
+        The mean is explained as :func:`dfi.explain` does by default, the spread as the logarithm
+        of absolute residuals, and tails are means over the levels of a third of the distribution.
+
+        Parameters
+        ----------
+        level : float, optional
+            Confidence level of the intervals; that of the result by default.
+
+        Returns
+        -------
+        frame
+            Columns feature, aspect, score, se, ci_low, ci_high, p. Scores of different aspects
+            have different units: compare features within one, and p-values.
+
+        Examples
+        --------
+        >>> import dfi
+        >>> sample = dfi.datasets.m1(200, d=3)
+        >>> whole = dfi.explain(sample.X, sample.y, "linear", target="distribution", cv=2)
+        >>> list(whole.aspects()["aspect"][:5])
+        ['mean', 'spread', 'lower tail', 'middle', 'upper tail']
+        """
+        return as_frame(aspect_columns(self, level), self.library)
 
     @validated
     def local(

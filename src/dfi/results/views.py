@@ -211,6 +211,24 @@ def unit_rows(result: Importance) -> list[Plain]:
     ]
 
 
+def survival_curve(result: Importance) -> Plain | None:
+    """Return the Kaplan-Meier curve behind times to an event, with pointwise intervals; or None."""
+    told = result.diagnostics.get("survival")
+    curve = told.get("curve") if isinstance(told, Mapping) else None
+    if not isinstance(curve, Mapping):
+        return None
+    height, error = np.asarray(curve["survival"]), np.asarray(curve["se"])
+    half = float(stats.norm.isf(0.5 * (1.0 - result.level))) * error
+    return {
+        "name": str(curve["name"]),
+        "horizons": [float(one) for one in curve["horizons"]],
+        "time": np.asarray(curve["time"], dtype=float).tolist(),
+        "survival": height.tolist(),
+        "low": np.clip(height - half, 0.0, 1.0).tolist(),
+        "high": np.clip(height + half, 0.0, 1.0).tolist(),
+    }
+
+
 def class_columns(result: Importance, top: int | None = None) -> Columns:
     """Return units times classes (or outcomes), tidy: shares of each class, scores, intervals.
 

@@ -145,6 +145,8 @@ def quality_text(quality: Quality) -> str:
     if quality.auc is not None:
         low, high = quality.auc_interval()
         text += f", AUC {quality.auc:.3f} ({low:.3f} to {high:.3f})"
+    if quality.concordance is not None:
+        text += f", concordance {quality.concordance:.3f}"
     return text
 
 

@@ -1,0 +1,184 @@
+r"""The whole distribution of an outcome, by its location and its spread.
+
+.. math:: y = m(x) + s(x)\, e, \qquad P(y \le t \mid x) = F_e\{(t - m(x))/s(x)\},
+
+:math:`m` a regression of the outcome, :math:`\log s` one of :math:`\log |y - m(x)|`, and
+:math:`F_e` the distribution function of the standardised residuals: two regressions for all
+thresholds :math:`t`. Residuals are of halves of the rows that their regression has not seen.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator, RegressorMixin, clone
+from sklearn.utils import _safe_indexing
+from sklearn.utils.validation import check_is_fitted
+
+from dfi._data.outcome import Levels, Outcome
+from dfi._models.weighted import weight_arguments
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from dfi._data.weights import Weights
+    from dfi._types import Estimator, Floats, Frame
+
+LEVELS = 9
+"""Levels at which a distribution is looked at: 199 give the same scores to three digits."""
+
+SMALLEST = 0.02
+"""Added to absolute residuals before their logarithm, of their median: a residual of 0 has none."""
+
+WIDEST = 3.0
+"""Bound of the logarithm of the spread about its mean: e^3 times the usual one, or less by that."""
+
+MOST_KEPT = 4_000_000
+"""Numbers that a model keeps of rows that it is asked for once for each level."""
+
+
+class LocationScale(RegressorMixin, BaseEstimator):
+    """The distribution function of an outcome at some thresholds, one column for each.
+
+    ``share`` is what a probability is multiplied by, so that squared errors of several add up to
+    their mean.
+    """
+
+    location_: Estimator
+    spread_: Estimator
+    residuals_: Floats
+    levels_: Floats
+
+    def __init__(
+        self,
+        *,
+        estimator: Estimator,
+        thresholds: tuple[float, ...],
+        share: float = 1.0,
+        random_state: int | None = None,
+    ) -> None:
+        self.estimator = estimator
+        self.thresholds = thresholds
+        self.share = share
+        self.random_state = random_state
+
+    def fit(self, X: Floats | Frame, y: Floats, sample_weight: Floats | None = None) -> Self:
+        """Fit the location, then the spread to the residuals of halves."""
+
+        def fitted(rows: Any, outcome: Floats) -> Estimator:
+            given = None if sample_weight is None else sample_weight[rows]
+            model = clone(self.estimator)
+            return model.fit(
+                _safe_indexing(X, rows), outcome[rows], **weight_arguments(model, given)
+            )
+
+        n = len(y)
+        everything = np.arange(n)
+        order = np.random.default_rng(self.random_state).permutation(n)
+        rest = np.empty(n)
+        for half, other in ((order[::2], order[1::2]), (order[1::2], order[::2])):
+            rest[other] = y[other] - fitted(half, y).predict(_safe_indexing(X, other))
+        self.location_ = fitted(everything, y)
+        floor = SMALLEST * float(np.median(np.abs(rest)))
+        size = np.log(np.abs(rest) + max(floor, np.finfo(float).tiny))
+        self.spread_ = fitted(everything, size)
+        self.centre_ = float(np.average(size, weights=sample_weight))
+        self.n_features_in_ = int(np.shape(X)[1])
+        scaled = rest / self._spread(X)
+        order = np.argsort(scaled, kind="stable")
+        mass = np.ones(n) if sample_weight is None else sample_weight[order]
+        self.residuals_ = scaled[order]
+        self.levels_ = (np.cumsum(mass) - 0.5 * mass) / mass.sum()
+        self._kept: dict[tuple[int, int], Floats] = {}
+        return self
+
+    def _spread(self, X: Floats | Frame) -> Floats:
+        size = np.asarray(self.spread_.predict(X), dtype=np.float64) - self.centre_
+        return np.asarray(np.exp(np.clip(size, -WIDEST, WIDEST) + self.centre_))
+
+    def predict(self, X: Floats | Frame) -> Floats:
+        """Return the probability of each threshold, times ``share``: (n, thresholds)."""
+        check_is_fitted(self, "residuals_")
+        return np.column_stack([self.predict_column(X, k) for k in range(len(self.thresholds))])
+
+    def predict_column(self, X: Floats | Frame, column: int) -> Floats:
+        """Return the same of one threshold."""
+        place, spread = self._place_and_spread(X)
+        ahead = (self.thresholds[column] - place) / spread
+        found = np.interp(ahead, self.residuals_, self.levels_, left=0.0, right=1.0)
+        return np.asarray(self.share * found)
+
+    def _place_and_spread(self, X: Floats | Frame) -> Floats:
+        """Return location and spread of rows; those of a second level are the first one's."""
+        key = None
+        if isinstance(X, np.ndarray):
+            key = len(X), hash(np.ascontiguousarray(X).tobytes())
+            if key in self._kept:
+                return self._kept[key]
+        place = np.asarray(self.location_.predict(X), dtype=np.float64)
+        found = np.stack([place, self._spread(X)])
+        if key is not None and len(self.thresholds) > 1:
+            held = sum(values.size for values in self._kept.values())
+            if held + found.size <= MOST_KEPT:
+                self._kept[key] = found
+        return found
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**super().__getstate__(), "_kept": {}}
+
+
+@dataclass(frozen=True)
+class _Cut:
+    """Thresholds at quantiles of an outcome."""
+
+    levels: tuple[float, ...]
+    thresholds: tuple[float, ...]
+
+
+def _cut(y: Floats, weights: Weights, levels: Sequence[float]) -> _Cut:
+    order = np.argsort(y, kind="stable")
+    mass = weights.values[order]
+    places = np.cumsum(mass) / mass.sum()
+    at = np.minimum(np.searchsorted(places, np.asarray(levels) - 1e-12), len(y) - 1)
+    found = y[order][at]
+    # levels that fall on the same value are one threshold
+    thresholds, first = np.unique(found, return_index=True)
+    inside = thresholds < y[order][-1]
+    kept = first[inside]
+    return _Cut(tuple(float(levels[k]) for k in kept), tuple(map(float, thresholds[inside])))
+
+
+def distribution_outcome(
+    outcome: Outcome, weights: Weights, level: float | None
+) -> tuple[Outcome, tuple[float, ...], float]:
+    """Return what is explained of a distribution, its thresholds, and the share of each.
+
+    At one level the outcome is whether it lies at or below that quantile; at all of them there is
+    one for each, times the root of 1/K, so that their scores add up to a mean.
+    """
+    y, name = outcome.values, outcome.name
+    levels = [level] if level is not None else [(k + 0.5) / LEVELS for k in range(LEVELS)]
+    cut = _cut(y, weights, levels)
+    if not cut.thresholds:
+        raise ValueError(
+            f"{name!r} has so few different values that no level of its distribution can be told "
+            "from its largest value: explain it as a quantity, or as classes"
+        )
+    share = 1.0 / np.sqrt(len(cut.thresholds))
+    ranks = np.searchsorted(np.sort(y), y, side="left") + np.searchsorted(np.sort(y), y, "right")
+    known = Levels(cut.levels, cut.thresholds, ranks / (2.0 * len(y)), level is not None)
+    members = tuple(
+        Outcome(
+            (y <= threshold) * share,
+            f"{name} ≤ {threshold:.4g} (quantile {at:.2g})",
+            "real",
+        )
+        for at, threshold in zip(cut.levels, cut.thresholds, strict=True)
+    )
+    if level is not None:
+        whole = Outcome(members[0].values, members[0].name, "real", distribution=known)
+        return whole, cut.thresholds, 1.0
+    whole = Outcome(y, f"distribution of {name}", "several", members=members, distribution=known)
+    return whole, cut.thresholds, float(share)
