@@ -521,6 +521,7 @@ COMMON: Mapping[str, Parameter] = {
             "it rows are known by their places as long as they come in the same order at every "
             "read, else by their content. It is no feature."
         ),
+        option="a key column",
     ),
     "rows": Parameter(option="--rows"),
     "same_rows": Parameter((FLAG,)),

@@ -97,7 +97,7 @@ ODD = {
     "a word": (with_cell("x"), (), 4, "'c' is text, but 59 of its 60 values are numbers and 'x' is "
                "not: call 'x' missing with --na-values"),
     "per cent": (with_cell("17 %"), (), 4, "numbers with marks ('17 %'): read them with --numbers"),
-    "dollars": (with_cell("$17"), (), 4, "numbers with marks ('$17')"),
+    "brackets": (with_cell("(17)"), (), 4, "numbers with marks ('(17)')"),
     "a decimal comma": (with_cell('"1,5"'), (), 4, "decimal comma ('1,5')"),
     "thousands": (with_cell('"17,000"'), (), 4, "numbers with marks ('17,000')"),
     "hexadecimal": (with_cell("0x11"), (), 4, "hexadecimal number ('0x11')"),

@@ -143,6 +143,8 @@ def test_perfectly_dependent_examples():
 class FactorFirst:
     """Z of the second column is U itself, that of the first an independent normal."""
 
+    attribution = "slopes"
+
     def fit(self, X):
         return self
 
@@ -183,7 +185,7 @@ SETTINGS = {
         {"transport": "semicontinuous", "epsilon": 0.5},
     ),
     "m1 entropic": (
-        m1, {"n": 800, "d": 2}, EntropicOT(epsilon=1.0, n_targets=512),
+        m1, {"n": 800, "d": 2}, EntropicOT(epsilon=1.0, n_targets=512, attribution="slopes"),
         {"transport": "entropic", "epsilon": 1.0},
     ),
 }  # fmt: skip
@@ -203,7 +205,7 @@ def test_library_estimates_these_scores(name):
 def test_vine_estimates_the_triangular_scores():
     pytest.importorskip("pyvinecopulib")
     sample = m4(3000, d=2, random_state=1)
-    result = estimate(sample, "knothe-rosenblatt")
+    result = estimate(sample, dfi.transports.KnotheRosenblatt(attribution="slopes"))
     spec = {"transport": "knothe-rosenblatt"}
     close(result.latent, sample.truth(space="latent", **spec), 1e-9)
     close(result, sample.truth(space="attributed", **spec))

@@ -115,8 +115,6 @@ def test_whole_numbers_are_counts_only_where_they_are_said_to_be(transport):
 @pytest.mark.parametrize("kind", ["normal", "skewed", "curved"])
 def test_scores_under_the_transport_that_is_chosen(kind):
     if kind == "curved":
-        if WITHOUT_VINE:
-            pytest.skip("pyvinecopulib is not installed")
         X = m4(300, d=2).X
         generator = np.random.default_rng(0)
         y, counts = X[:, 0] + generator.standard_normal(300), generator.integers(0, 4, 300)

@@ -261,7 +261,8 @@ class CopulaTransport(StraightTransport):
         found, nodes = np.zeros_like(latent), None
         if self.reference.values is not None:
             nodes = spread_nodes(self.reference, j, EMPIRICAL_NODES)
-            nodes = nodes / nodes.std()
+            # a coordinate may not vary among the rows of a model: its scores are 0
+            nodes = nodes / nodes.std() if np.ptp(nodes) > 0.0 else None
         for m in np.flatnonzero(decoder[:, j]).tolist():
             start = latent @ decoder[:, m] - latent[:, j] * decoder[m, j]
             found[:, m] = self.path(m).squared_slope(start, decoder[m, j], nodes, self.variances)

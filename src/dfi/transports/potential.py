@@ -28,9 +28,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.optimize import minimize
 
-from dfi._compiled import kernel_array
-from dfi.transports.kernels_potential import potential_inverse, potential_likelihood
-
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
@@ -143,6 +140,8 @@ class Potential:
 
     @property
     def _parameters(self) -> tuple[Integers, Floats, float, float, Floats, Floats, Floats, float]:
+        from dfi._compiled import kernel_array
+
         return (
             self.ridges.place, self.ridges.weight, -SPAN, _step(),
             kernel_array(self.bend, np.float64), _levels(self.bend),
@@ -151,6 +150,9 @@ class Potential:
 
     def gradient(self, rows: Floats) -> tuple[Floats, Floats]:
         r"""Return ``z`` of white rows, and :math:`|z|^2/2 - \log\det H` of each."""
+        from dfi._compiled import kernel_array
+        from dfi.transports.kernels_potential import potential_likelihood
+
         rows = kernel_array(rows, np.float64)
         latent, loss, none = np.empty_like(rows), np.empty(len(rows)), np.empty((0, KNOTS))
         mass = np.empty(0)
@@ -159,6 +161,9 @@ class Potential:
 
     def inverse(self, latent: Floats) -> Floats:
         """Return the white rows that belong to latent rows."""
+        from dfi._compiled import kernel_array
+        from dfi.transports.kernels_potential import potential_inverse
+
         latent = kernel_array(latent, np.float64)
         rows = np.empty_like(latent)
         potential_inverse(latent, *self._parameters, INVERTED, rows)
@@ -191,6 +196,8 @@ def penalized_loss(
     rows: Floats, share: Floats, ridges: Ridges, penalty: float, shift: Floats, bend: Floats
 ) -> tuple[float, Floats, Floats]:
     """Return the penalized loss of weighted rows, and its derivatives by ``shift`` and ``bend``."""
+    from dfi.transports.kernels_potential import potential_likelihood
+
     potential = Potential(ridges, bend, shift)
     latent, loss = np.empty_like(rows), np.empty(len(rows))
     on_bend, on_level = np.zeros((2, *bend.shape))
@@ -219,6 +226,8 @@ def fit_potential(
     iterations: int = ITERATIONS,
 ) -> Potential:
     """Fit a potential to white rows, in the directions and from the coefficients of another."""
+    from dfi._compiled import kernel_array
+
     rows, share = kernel_array(rows, np.float64), kernel_array(mass / mass.sum(), np.float64)
     if like is None:
         ridges = Ridges.of(rows)
