@@ -142,7 +142,7 @@ def test_every_output(whole, tmp_path):
     assert [text.get_text() for text in ax.get_legend().get_texts()] == ["place", "width"]
     with pytest.raises(ValueError, match="explain again"):
         loaded.aspects()
-    with pytest.raises(ValueError, match=r"target=dfi.Quantile\(0.9\)"):
+    with pytest.raises(ValueError, match=r"the target dfi.Quantile\(0.9\)"):
         whole.local([0])
     with pytest.raises(ValueError, match="keep is made by refits of a mean"):
         whole.keep()
@@ -201,7 +201,7 @@ def test_losses_of_quantiles_name_the_way(loss, learner):
     level = "0.5" if loss == "absolute" else "0.9"
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        with pytest.raises(ValueError, match=rf"target=dfi.Quantile\({level}\) and no loss"):
+        with pytest.raises(ValueError, match=rf"target.dfi.Quantile\({level}\) and no loss"):
             dfi.explain(X, Y, learner, loss=loss)
     with pytest.raises(ValueError, match=rf"dfi.Quantile\({level}\)"):
         dfi.compare(X, Y, ["loco"], estimator="linear", loss=loss)

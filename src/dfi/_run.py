@@ -525,7 +525,7 @@ class FittedSource:
         if levels is not None and not levels.single:
             raise ValueError(
                 "contributions to a whole distribution are those to nine probabilities: explain "
-                "one of them, with target=dfi.Quantile(0.9) for instance, and its rows"
+                "one of them, with the target dfi.Quantile(0.9) for instance, and its rows"
             )
         fits = _one_outcome(self.fits, outcome)
         if sample is not None:

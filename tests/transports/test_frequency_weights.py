@@ -121,7 +121,7 @@ def test_scores_under_the_transport_that_is_chosen(kind):
         weighted, repeated = both(X, y, counts, "auto", lambda X: X[:, 0])
     else:
         weighted, repeated = both(*draw(kind, 2, n=300), "auto")
-    chosen = {"normal": "gaussian", "skewed": "copula", "curved": "knothe-rosenblatt"}[kind]
+    chosen = "gaussian" if kind == "normal" else "brenier"
     for result in (weighted, repeated):
         assert result.diagnostics["auto"]["chosen"] == chosen
     same(weighted, repeated, 1e-5)

@@ -75,7 +75,7 @@ def read_times(
             )
         if y is not None:
             raise InvalidParameterError(
-                f"{argument('time')} and {argument('event')} take the place of y", "y",
+                f"{argument('time')} and {argument('event')} take the place of the outcome", "y",
                 "leave y out",
             )  # fmt: skip
         X, of_time = split_column(X, time, "time", "the column of times")

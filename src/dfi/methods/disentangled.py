@@ -296,7 +296,7 @@ class Disentangled(Method):
             f"{argument('loss', fits.loss.name)} is about a quantile, and DFI about means: without "
             "a coordinate the best prediction is the quantile of a mixture, not an average of "
             f"predictions. Use {argument('loss', 'squared-error')}, explain that end of the "
-            f"distribution with target=dfi.Quantile({fits.loss.quantile:g}) and no loss, or "
+            f"distribution with the target dfi.Quantile({fits.loss.quantile:g}) and no loss, or "
             "compare with 'loco', this loss and a learner of the quantile"
         )
 

@@ -27,7 +27,7 @@ def levels_of(result: Importance) -> tuple[tuple[float, ...], tuple[float, ...]]
     known = told.get("distribution") if isinstance(told, Mapping) else None
     if not isinstance(known, Mapping) or not result.by_outcome:
         raise ValueError(
-            "this result is not of a whole distribution: explain with target='distribution'"
+            "this result is not of a whole distribution: explain the target 'distribution'"
         )
     return tuple(known["levels"]), tuple(known["thresholds"])
 
@@ -62,8 +62,8 @@ def _tail(result: Importance, low: float, high: float) -> Importance:
     first = chosen[0].basis
     if not isinstance(first, InfluenceRows):
         raise ValueError(  # noqa: TRY004
-            "tails are means over levels row by row, which this result has not kept: explain with "
-            "keep_rows=True"
+            "tails are means over levels row by row, which this result has not kept: explain "
+            "again, and keep rows"
         )
     values = sum(part.influence for part in chosen) * (len(levels) / len(chosen))
     basis = InfluenceRows(np.asarray(values), first.weights, first.rows)
