@@ -28,7 +28,9 @@ wavelengths.table()[["feature", "share"]].iloc[[0, 49, 99]].round(3)
 
 # %%
 # Nobody builds a sensor for one wavelength. A filter lets a band through, so ten neighbours become
-# one column, their mean. Now the verdict is "sound", and the fit is nearly as good.
+# one column, their mean. The fit is nearly as good. Rows are now enough, but the verdict stays
+# "with care" for another reason: bands depend on each other in ways that correlations do not
+# describe. Read shares roughly, and rest the decision on models refitted on fewer bands, below.
 
 bands = pd.DataFrame(
     {

@@ -69,6 +69,8 @@ result = dfi.explain(table, tweets["phone"], "linear", **question)
 result
 
 # %%
+# The verdict is "with care": link, hashtags and length stay dependent after the Gaussian transport,
+# so how these three divide their signal is rough.
 
 ax = result.plot()
 
@@ -91,6 +93,6 @@ trees.keep(share=0.95)
 # ------------
 # With logistic regression, leave the embedding out: it expresses a fifth of the signal, yet the
 # model hardly misses it, so the other columns say much the same. Boosting gives up nothing at this
-# level, words included; its verdict is "with care", and it predicts hardly better. So take the
+# level, words included; it has one more reason for care, and predicts hardly better. So take the
 # simple model with its five plain units, which need no vocabulary that must be stored and updated,
 # and add the embedding only where the last percent counts.
