@@ -215,8 +215,8 @@ def no_learner_of(loss: Loss, learner: object) -> str | None:
     name = repr(learner) if isinstance(learner, str) else type(_innermost(learner)).__name__
     return (
         f"{argument('loss', loss.name)} is about the {loss.quantile:g} quantile, and {name} "
-        f"predicts {what}: to explain that end of the distribution, pass "
-        f"the target dfi.Quantile({loss.quantile:g}) and no loss; for this loss pass a learner of the "
+        f"predicts {what}: to explain that end of the distribution, pass the target "
+        f"dfi.Quantile({loss.quantile:g}) and no loss; for this loss pass a learner of the "
         f"quantile, such as QuantileRegressor(quantile={loss.quantile:g}), or use "
         f"{argument('loss', 'squared-error')}"
     )

@@ -16,6 +16,12 @@ if TYPE_CHECKING:
     from dfi.transports.base import Transport
     from dfi.transports.independence import Independence
 
+CARE = 0.85
+"""Area under the curve from which a verdict says so; below it the result does, as a note.
+
+On 14 real tables a better map moved rankings no more than halving the rows does, but for four.
+"""
+
 WORTH_NAMING = 0.05
 """Dependence matters where one of the two has at least this share of the latent scores."""
 
@@ -31,7 +37,7 @@ def dependence(
         named = ", ".join(f"{first!r} with {second!r}" for first, second in pairs)
         return Finding(
             "dependence",
-            "care",
+            "care" if left.auc >= CARE else "note",
             f"latent coordinates stay dependent under {argument('transport', design.name)}: a "
             f"classifier tells them from independent ones ({measured}), most by {named}",
             numbers,

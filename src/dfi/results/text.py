@@ -70,7 +70,17 @@ def result_text(result: Importance) -> str:
         lines.append(f"{unrelated} {units} exactly 0: {UNRELATED}")
     if result.basis.words != "independent rows":
         lines.append(f"standard errors: {result.basis.words}")
-    return "\n".join(filter(None, [*lines, missing_text(result), everyday_text(result)]))
+    told = (missing_text(result), dependence_text(result), everyday_text(result))
+    return "\n".join(filter(None, [*lines, *told]))
+
+
+def dependence_text(result: Importance) -> str | None:
+    """Say that latent coordinates stay dependent where the verdict does not."""
+    for finding in result.findings:
+        if finding.kind == "dependence" and finding.severity == "note" and finding.remedy:
+            area = f"area under the curve {finding.numbers['auc']:.2f}"
+            return f"latent coordinates stay dependent ({area}): see dfi.sensitivity"
+    return None
 
 
 def everyday_text(result: Importance) -> str | None:
