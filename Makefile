@@ -27,7 +27,7 @@ BLAS_TESTS := tests/test_blas.py tests/golden tests/inference tests/scoring test
 
 .DEFAULT_GOAL := help
 .PHONY: help demo install test lint types unit kernels browser test-full test-blas test-oldest \
-	test-spark java oldest-install test-slow fuzz bench paper docs dist clean
+	test-spark java oldest-install test-slow fuzz bench evidence paper docs dist clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -172,6 +172,12 @@ paper: $(VENV)/.installed-cli  ## the paper's studies, reduced: `make paper STUD
 bench: $(VENV)/.installed  ## CPU-time ratios against peers; writes docs/benchmarks.md
 	$(BIN)/python -m pip install --quiet -e ".[bench]"
 	$(BIN)/python benchmarks/bench.py
+
+# Hours with twenty samples a cell; what is there already is not run again.
+SEEDS ?= 20
+evidence: $(VENV)/.installed  ## published laws and parts of real tables; writes docs/evidence/how-it-compares.md
+	$(BIN)/python -m benchmarks.evidence build/evidence --seeds $(SEEDS) --page
+	$(BIN)/python -m benchmarks.real_parts build/evidence/parts
 
 docs: $(VENV)/.installed-docs  ## the site, in build/docs; `make docs PLOT=0` does not run the gallery's scripts
 	$(BIN)/python -m sphinx -b html -W --keep-going -q -j $(JOBS) -D plot_gallery=$(PLOT) docs build/docs
