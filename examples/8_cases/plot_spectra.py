@@ -28,9 +28,9 @@ wavelengths.table()[["feature", "share"]].iloc[[0, 49, 99]].round(3)
 
 # %%
 # Nobody builds a sensor for one wavelength. A filter lets a band through, so ten neighbours become
-# one column, their mean. The fit is nearly as good, and rows are now enough: the verdict is "sound".
-# The last line adds that bands depend on each other in ways that correlations do not describe. Read
-# shares roughly, and rest the decision on models refitted on fewer bands, below.
+# one column, their mean. The fit is nearly as good, rows are now enough, and the verdict is
+# "sound". The last line adds that bands depend on each other in ways that correlations do not
+# describe. Read shares roughly, and rest the decision on models refitted on fewer bands, below.
 
 bands = pd.DataFrame(
     {

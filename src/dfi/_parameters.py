@@ -577,7 +577,7 @@ COMMON: Mapping[str, Parameter] = {
         (
             "Whether ``y`` holds classes: labels, booleans and 0/1 do unless something else is "
             'said here, other numbers do not; or ``"survival"`` for times to an event, in '
-            ":func:`explain` and what compares its settings."
+            ":func:`dfi.explain` and what compares its settings."
         ),
         option="--task",
     ),

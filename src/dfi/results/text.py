@@ -79,7 +79,7 @@ def dependence_text(result: Importance) -> str | None:
     for finding in result.findings:
         if finding.kind == "dependence" and finding.severity == "note" and finding.remedy:
             area = f"area under the curve {finding.numbers['auc']:.2f}"
-            return f"latent coordinates stay dependent ({area}): see dfi.sensitivity"
+            return f"latent coordinates stay dependent ({area}): compare transports"
     return None
 
 
