@@ -282,7 +282,7 @@ REFUSED = {
     "words": ((WORDS,), {"time": "t", "event": "e", "horizon": 1.0}, r"X\['e'\] == 'dead'"),
     "half named": ((CODED,), {"time": "t", "horizon": 1.0}, r"event is missing"),
     "named and given": (
-        (CODED, Y), {"time": "t", "event": "e", "horizon": 1.0}, r"the place of the outcome: leave y out",
+        (CODED, Y), {"time": "t", "event": "e", "horizon": 1.0}, r"of the outcome: leave y out",
     ),
     "no such column": (
         (CODED,), {"time": "days", "event": "e", "horizon": 1.0}, r"time='days' names the column",
