@@ -160,7 +160,7 @@ def intervals_of(seed: int, n: int = 500) -> dict[str, list[bool]]:
     answers["dfi, shares"] = _held(shares, genizi / genizi.sum())
     loco = dfi.compare(X, y, ["loco"], estimator="linear", random_state=seed)["loco"]
     answers["dfi, loco"] = _held(loco.interval(0.9), conditional)
-    answers |= _vimpy(X, y, conditional / variance, seed) | _fdfi(X, y, genizi, seed)
+    answers |= _vimpy(X, y, conditional / variance, seed)
     return {name: [bool(each) for each in held] for name, held in answers.items()}
 
 
@@ -185,20 +185,6 @@ def _vimpy(X: np.ndarray, y: np.ndarray, truth: np.ndarray, seed: int) -> dict[s
         reach = stats.norm.ppf(0.95) * error
         held.append(max(estimate - reach, 0.0) <= truth[j] <= estimate + reach)
     return {"vimpy, R2 lost": np.array(held)}
-
-
-def _fdfi(X: np.ndarray, y: np.ndarray, truth: np.ndarray, seed: int) -> dict[str, np.ndarray]:
-    try:
-        from fdfi.explainers import OTExplainer
-    except ImportError:
-        return {}
-    half = len(X) // 2
-    model = LinearRegression().fit(X[:half], y[:half])
-    explainer = OTExplainer(model.predict, data=X[:half], random_state=seed)
-    found = explainer(X[half:])
-    middle = np.asarray(found["phi_X"], float)
-    reach = stats.norm.ppf(0.95) * np.asarray(found["se_X"], float)
-    return {"fdfi, attributed": (middle - reach <= truth) & (truth <= middle + reach)}
 
 
 def run(folder: Path, seeds: int) -> dict[str, Any]:
