@@ -13,14 +13,7 @@ import narwhals as nw
 import numpy as np
 from scipy import sparse
 
-from dfi._data.frames import (
-    as_series,
-    is_series,
-    is_table,
-    objects,
-    open_frame,
-    refuse_dataset,
-)
+from dfi._data.frames import as_series, is_series, is_table, objects, open_frame, refuse_dataset
 from dfi._parameters import DROP, InvalidParameterError, argument, worded
 
 if TYPE_CHECKING:
@@ -276,11 +269,7 @@ def read_column(label: object, series: nw.Series[Native]) -> Reading:
 
 
 def read_objects(
-    label: object,
-    values: Sequence[object],
-    missing: Bools,
-    dtype: object,
-    library: str = "numpy",
+    label: object, values: Sequence[object], missing: Bools, dtype: object, library: str = "numpy"
 ) -> Reading:
     """Read a column of Python objects: all strings, all numbers or all booleans."""
     kinds = {type(value) for value, gap in zip(values, missing, strict=True) if not gap}

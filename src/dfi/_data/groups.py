@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeGuard
 
@@ -15,8 +15,6 @@ from dfi._data.frames import is_series, is_table, open_frame
 from dfi._parameters import InvalidParameterError, argument, worded
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from dfi._types import Array, Bools
 
 

@@ -13,7 +13,7 @@ import numpy as np
 from scipy import sparse
 
 from dfi._checks import did_you_mean
-from dfi._data.columns import Column, Reading, read_array_column, read_column, refuse_rounded
+from dfi._data.columns import Column, Kind, Reading, read_array_column, read_column, refuse_rounded
 from dfi._data.everyday import NOTHING, Everyday, names_rows
 from dfi._data.frames import (
     Library,
@@ -34,7 +34,6 @@ from dfi.warnings import ManyLevelsWarning, warn
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
-    from dfi._data.columns import Kind
     from dfi._types import Array, Bools, Floats, Frame, Native
 
 GIB = 2**30

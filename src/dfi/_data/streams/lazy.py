@@ -14,14 +14,13 @@ from typing import TYPE_CHECKING
 
 import narwhals as nw
 
-from dfi._data.frames import is_series, is_table
+from dfi._data.frames import Library, is_series, is_table
 from dfi._data.streams.keys import Witness
 from dfi._data.streams.parts import BATCH_ROWS, InOrder, tables
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from dfi._data.frames import Library
     from dfi._types import Frame, Native
 
 

@@ -11,18 +11,15 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias, TypeVar
 import narwhals as nw
 import numpy as np
 
-from dfi._data.columns import read_array_column, read_column
-from dfi._data.frames import open_frame
+from dfi._data.columns import Column, Reading, read_array_column, read_column
+from dfi._data.frames import Library, open_frame
 from dfi._data.source import Mergeable
-from dfi._data.streams.keys import Digest
+from dfi._data.streams.keys import Digest, Witness
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from contextlib import AbstractContextManager
 
-    from dfi._data.columns import Column, Reading
-    from dfi._data.frames import Library
-    from dfi._data.streams.keys import Witness
     from dfi._types import Advance, Array, Frame, Ints, Native
 
     Watch: TypeAlias = Callable[[str, int], AbstractContextManager[Advance | None]]

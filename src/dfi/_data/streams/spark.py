@@ -18,13 +18,7 @@ import numpy as np
 
 from dfi._data.source import Mergeable
 from dfi._data.streams.keys import CHANGED, Digest, Witness
-from dfi._data.streams.parts import (
-    Partitions,
-    merged,
-    open_part,
-    tables,
-    unwatched,
-)
+from dfi._data.streams.parts import Partitions, merged, open_part, tables, unwatched
 from dfi._parameters import TABLE
 
 if TYPE_CHECKING:

@@ -7,32 +7,29 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
 
-from dfi._data.columns import Column
+from dfi._data.columns import Column, Reading
 from dfi._data.source import (
     BLOCK_ROWS,
     SAMPLE_ROWS,
     SAMPLE_SEED,
     Mergeable,
+    Partial,
     RowBlock,
     RowSource,
     sampled_places,
 )
 from dfi._data.streams.keys import CHANGED, Drawn, duplicate, unique_keys
 from dfi._data.streams.parts import merged, open_part, unwatched
-from dfi._data.streams.schema import check_names, kept_rows, read_mass
+from dfi._data.streams.schema import Roles, SchemaState, check_names, kept_rows, read_mass
 from dfi._data.table import encoded
-from dfi._data.weights import Weights
+from dfi._data.weights import WeightKind, Weights
 from dfi._parameters import TABLE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from dfi._data.columns import Reading
     from dfi._data.outcome import OutcomeRule
-    from dfi._data.source import Partial
     from dfi._data.streams.parts import Partitions, Watch, Work
-    from dfi._data.streams.schema import Roles, SchemaState
-    from dfi._data.weights import WeightKind
     from dfi._types import Floats, Frame, Ints
 
 State = TypeVar("State", bound=Mergeable)
