@@ -177,11 +177,7 @@ def _from_labels(labels: Sequence[object], units: _Units) -> dict[str, list[int]
             "groups",
             _remedy(),
         )
-    members: dict[str, list[int]] = {}
-    for position, label in enumerate(labels):
-        if not is_missing(label):
-            members.setdefault(_text(label), []).append(position)
-    return members
+    return _by_label(zip(units.names, labels, strict=True), units)
 
 
 def _row_names(groups: object, units: _Units) -> list[object] | None:
