@@ -9,12 +9,12 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
+from dfi._collect import FittedSource, importance, importances, refusal
 from dfi._docstrings import exemplified
 from dfi._models.crossfit import MOST_SPLITS
 from dfi._models.learners import warn_of_refits
 from dfi._models.prepare import prepare
 from dfi._parameters import check, documented, named_only, taken_by, validated
-from dfi._run import FittedSource, importance, importances, refusal
 from dfi.inference.influence import InfluenceRows
 from dfi.methods.disentangled import Disentangled
 from dfi.methods.row_models import BACKGROUND, LocalScale

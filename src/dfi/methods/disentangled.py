@@ -35,7 +35,6 @@ from dfi.transports.base import (
     STRAIGHT_ONLY,
     TransportChoice,
     UnsuitableTransportError,
-    resolve_form,
 )
 from dfi.transports.walks import Parts, explained_parts
 
@@ -238,9 +237,22 @@ class Disentangled(Method):
         return RowPlan(order, n, reason, precise=asked == "auto", deadline=deadline)
 
     def _form(self, design: Transport, loss: Loss = SQUARED_ERROR, *, prefit: bool) -> ScoreForm:
-        form = resolve_form(self.form, prefit=prefit, square=loss.is_square and not self.additive)
+        """Return the form that rows are scored in: the cross form where models are fitted here.
+
+        That of a fitted model is the CPI form, for scores of single coordinates under a square of
+        errors, and else LOCO.
+        """
+        form = self.form
+        if prefit and form in (*CROSSED, "extrapolated"):
+            raise ValueError(
+                f"{argument('form', form)} multiplies two models fitted on disjoint rows; "
+                f"{argument('cv', 'prefit')} has one: use {argument('form', 'loco', 'cpi')}, or "
+                "let the models be fitted here"
+            )
         design.check(transport_error=self.transport_error, integration=self.quadrature)
-        return form
+        if form == "auto" and prefit:
+            return "cpi" if loss.is_square and not self.additive else "loco"
+        return "cross" if form in ("auto", "extrapolated") else form
 
     def form_for(self, design: Transport, fits: Fits) -> ScoreForm:
         """Return the form for the loss of these fits, or raise where there is none."""

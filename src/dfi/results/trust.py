@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from dfi._data.dependence import FEW_CLUSTERS
+from dfi._docstrings import exemplified
 from dfi._findings import SEVERITIES, Finding, listed
 from dfi._models.quality import weak_model
 from dfi._parameters import argument
@@ -43,6 +44,7 @@ HALF = 0.5
 """Share of the positive scores whose findings are those of the result."""
 
 
+@exemplified
 @dataclass(frozen=True, eq=False)
 class Trust:
     """How far a result, or one of its features, can be trusted, and why.
@@ -60,8 +62,6 @@ class Trust:
 
     Examples
     --------
-    >>> import dfi
-    >>> sample = dfi.datasets.m1(200, d=3)
     >>> result = dfi.explain(sample.X, sample.y, "linear")
     >>> print(result.trust)
     sound
