@@ -46,6 +46,27 @@ def test_a_header_with_commas_inside_of_names_is_split_by_what_all_lines_agree_o
 
 
 @pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        (",a,y\n0,2,3\n", ["Unnamed: 0", "a", "y"]),
+        ("a,a,a.1\n1,2,3\n", ["a.2", "a.3", "a.1"]),
+        ('sep=;\n"a\nb";"a\nb";;y\n1;2;3;4\n', ["a\nb.1", "a\nb.2", "Unnamed: 2", "y"]),
+    ],
+)
+@pytest.mark.filterwarnings("ignore:names that appear more than once")
+def test_columns_without_a_name_of_their_own_are_numbered(place, text, names):
+    (place / "t.csv").write_text(text)
+    assert read_file("t.csv").columns == names
+
+
+def test_row_labels_that_pandas_wrote_are_left_out(run, frame):
+    frame.select("a", "b", "y").write_csv("data.csv")
+    expected = sums(run)["features"]
+    frame.select("a", "b", "y").to_pandas().to_csv("data.csv")
+    assert sums(run)["features"] == expected
+
+
+@pytest.mark.parametrize(
     ("text", "decimal", "value"),
     [
         ("17 %", ".", 17), ("$17", ".", 17), ("-$1,234.50", ".", -1234.5), ("($17)", ".", -17),

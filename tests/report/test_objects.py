@@ -129,7 +129,7 @@ def test_charts_of_a_comparison_have_room_for_their_labels():
 
 
 def test_the_name_of_the_outcome_is_said_everywhere(result):
-    assert repr(result).startswith("Importance for balance (attributed): 3 units")
+    assert repr(result).startswith("Importance for balance: 3 features")
     page = result.report().html()
     assert "variance of balance" in page
     assert "for balance" in result._repr_html_()

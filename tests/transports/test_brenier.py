@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import dfi
-from dfi.transports import Brenier, Gaussian
+from dfi.transports import Brenier, Gaussian, curved
 from dfi.transports.brenier import BrenierTransport, Gain, searched
 from dfi.transports.independence import independence
 
@@ -208,3 +208,27 @@ def test_many_rows_are_explained_by_a_sample():
         transport_error="ignore",
     )  # fmt: skip
     assert len(result.influence) == 2000
+
+
+@pytest.mark.parametrize("most", [1, 40, 300, 10**9])
+def test_curves_are_predicted_in_pieces_that_fit_in_memory(most):
+    nodes, n = [7, 3, 7, 50, 2], 11
+    seen = np.zeros((n, len(nodes)), dtype=int)
+    for part, coordinates in curved._pieces(n, nodes, most):
+        seen[part][:, coordinates] += 1
+        rows = (part.stop - part.start) * sum(nodes[j] for j in coordinates)
+        assert rows <= most or (part.stop - part.start == 1 and len(coordinates) == 1)
+    assert (seen == 1).all()
+
+
+def test_memory_does_not_change_scores():
+    X = np.column_stack([parabola(120), parabola(120, 1)])
+    scores = [
+        dfi.explain(
+            X, X[:, 0] + X[:, 1], lambda X: X[:, 0] + X[:, 1], cv="prefit", diagnose=False,
+            transport=Brenier(penalty=0.1), transport_error="ignore",
+            integration=dfi.Quadrature("gauss", nodes=8, memory=memory),
+        ).scores
+        for memory in (4 * 8 * 4 * 100, 2**28)
+    ]  # fmt: skip
+    np.testing.assert_allclose(*scores, rtol=1e-9)

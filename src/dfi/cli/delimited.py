@@ -9,6 +9,7 @@ import csv
 import io
 import itertools
 import re
+from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -89,8 +90,10 @@ def read_delimited(own: str, content: bytes, label: str, written: Spelling) -> p
         # lines of old spreadsheets end in CR alone
         text = text.replace(b"\r", b"\n")
     separator = _separator(text, own, label)
-    header = next(_rows(text, separator, label), (0, []))[1]
-    _check_header(header, label)
+    lines, header = next(_rows(text, separator, label), (0, []))
+    if (named := _distinct_names(header)) != header:
+        text = _with_header(text, lines, named, separator)
+        header = named
     try:
         frame = _read_csv(text, separator)
         if written.decimal == ",":
@@ -206,16 +209,32 @@ def _rows(text: bytes, separator: str, label: str) -> Iterator[tuple[int, list[s
         ) from None
 
 
-def _check_header(header: list[str], label: str) -> None:
-    seen: set[str] = set()
+def _distinct_names(header: list[str]) -> list[str]:
+    """Return names of columns, those that are empty or there twice numbered; warn of them.
+
+    A table written with the labels of its rows has them first, without a name.
+    """
+    counts = Counter(header)
+    named: list[str] = []
     for position, name in enumerate(header):
-        if not name.strip():
-            raise Unreadable(
-                f"{label}: column {position + 1} has no name; the first line must name the columns"
-            )
-        if name in seen:
-            raise Unreadable(f"{label}: the column name {name!r} appears more than once")
-        seen.add(name)
+        new, number = name if name.strip() else f"Unnamed: {position}", 0
+        while (counts[name] > 1 and new == name) or (new != name and new in (*header, *named)):
+            number += 1
+            new = f"{name}.{number}"
+        named.append(new)
+    told = [f"column {k + 1} is {new!r}" for k, new in enumerate(named) if new != header[k]]
+    if told and any(name.strip() for name, new in zip(header, named, strict=True) if name != new):
+        warn(f"names that appear more than once are numbered: {', '.join(told)}", IdentifierWarning)
+    return named
+
+
+def _with_header(text: bytes, lines: int, names: Sequence[str], separator: str) -> bytes:
+    """Return a table with other names of its columns in place of its first line."""
+    before = 1 if SEPARATOR_LINE.match(text) else 0
+    parts = text.split(b"\n", lines)
+    header = io.StringIO()
+    csv.writer(header, delimiter=separator, lineterminator="\n").writerow(names)
+    return b"\n".join([*parts[:before], header.getvalue()[:-1].encode(), *parts[lines:]])
 
 
 def _refuse_ragged(text: bytes, separator: str, width: int, label: str) -> None:
