@@ -14,11 +14,11 @@ from dfi._data.frames import is_table
 from dfi._data.groups import read_groups
 from dfi._data.outcome import Outcome
 from dfi._models.distribution import SMALLEST
-from dfi._models.fits import Cache
+from dfi._models.fits import Cache, Fits
 from dfi._models.learners import no_learner_of
 from dfi._parameters import argument, one_of
 from dfi.inference.influence import InfluenceRows
-from dfi.methods.base import summed, with_thresholds, with_totals
+from dfi.methods.base import Method, MethodResult, summed, with_thresholds, with_totals
 from dfi.methods.disentangled import Disentangled
 from dfi.methods.keep import keep_path
 from dfi.methods.pairs import pair_rows
@@ -38,9 +38,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from dfi._data.table import Table
-    from dfi._models.fits import Fits
     from dfi._types import Array, Floats, GroupsLike, Ints, TableLike
-    from dfi.methods.base import Method, MethodResult
 
 
 KEPT_CELLS, FEWEST_KEPT = 100_000, 200
@@ -483,11 +481,7 @@ def _by_row(
     return Importance(
         basis=basis,
         names=names,
-        spec={
-            **_specification(fits, method, key),
-            "dependence": basis.words,
-            **part.specification,
-        },
+        spec={**_specification(fits, method, key), "dependence": basis.words, **part.specification},
         quality=fits.quality if part.quality is None else part.quality,
         diagnostics=diagnostics,
         level=level,

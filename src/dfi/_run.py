@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Literal
 
 from dfi._collect import importances, refusal
@@ -22,18 +22,16 @@ from dfi._parameters import (
     worded,
 )
 from dfi.methods import resolve_methods
-from dfi.methods.disentangled import Disentangled
+from dfi.methods.disentangled import Disentangled, ExplainRows
 from dfi.results.collection import MethodRecord, Results
 from dfi.results.selection import Selection
 from dfi.transports import resolve_transport
-from dfi.transports.base import UnsuitableTransportError
+from dfi.transports.base import Transport, UnsuitableTransportError
 from dfi.transports.entropic import EntropicOT
 from dfi.transports.gaussian import Gaussian
 from dfi.warnings import TransportWarning, warn
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from dfi._data.everyday import Identifiers
     from dfi._data.outcome import Task as OutcomeTask
     from dfi._data.problem import UnitsKind
@@ -55,9 +53,7 @@ if TYPE_CHECKING:
     from dfi.inference.tests import Adjustment
     from dfi.losses import LossLike
     from dfi.methods.base import Method
-    from dfi.methods.disentangled import ExplainRows
     from dfi.results.importance import Importance
-    from dfi.transports.base import Transport
 
 
 @validated

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal, get_args
 import numpy as np
 
 from dfi._checks import did_you_mean
-from dfi._data.columns import read_vector
+from dfi._data.columns import Kind, Reading, Vector, read_vector
 from dfi._data.frames import is_series, is_table, open_frame
 from dfi._data.levels import constant_columns
 from dfi._data.text import find_numbers
@@ -26,7 +26,6 @@ from dfi.warnings import OutcomeWarning, warn
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from dfi._data.columns import Kind, Reading, Vector
     from dfi._data.survival import Times
     from dfi._findings import Finding
     from dfi._types import Bools, Floats, Native
@@ -315,11 +314,7 @@ def _several(y: object) -> list[tuple[str, object]] | None:
 
 
 def _read_several(
-    columns: list[tuple[str, Native]],
-    n_rows: int,
-    kept: Bools | None,
-    task: Task,
-    positive: object,
+    columns: list[tuple[str, Native]], n_rows: int, kept: Bools | None, task: Task, positive: object
 ) -> Outcome:
     if task == "classification" or positive is not None:
         raise ValueError(

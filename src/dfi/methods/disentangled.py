@@ -252,7 +252,7 @@ class Disentangled(Method):
         design.check(transport_error=self.transport_error, integration=self.quadrature)
         if form == "auto" and prefit:
             return "cpi" if loss.is_square and not self.additive else "loco"
-        return "cross" if form in ("auto", "extrapolated") else form
+        return "cross" if form == "auto" or form == "extrapolated" else form
 
     def form_for(self, design: Transport, fits: Fits) -> ScoreForm:
         """Return the form for the loss of these fits, or raise where there is none."""
