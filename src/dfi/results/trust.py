@@ -279,6 +279,26 @@ def _splits(result: Importance) -> Finding | None:
     )
 
 
+def _errors(result: Importance) -> Finding | None:
+    """Say which scores have an error that is larger than all that is explained."""
+    explained = result.explained
+    if explained is None or not explained.value > 0:
+        return None
+    names = tuple(result.names[k] for k in np.flatnonzero(result.se > explained.value))
+    if not names:
+        return None
+    several = len(names) > 1
+    return Finding(
+        "errors",
+        "distrust",
+        f"the standard error{'s' * several} of {listed(names)} {'exceed' if several else 'exceeds'}"
+        f" all that is explained ({result.se.max():.3g} against {explained.value:.3g})",
+        {"se": float(result.se.max()), "explained": explained.value},
+        "Leave out columns that are nearly copies of others, or use more rows",
+        names,
+    )
+
+
 def _intervals(result: Importance) -> Finding | None:
     """Say that intervals leave something out."""
     if result.diagnostics.get("standard_errors") == "fixed transport":
@@ -308,5 +328,5 @@ def _gathered(result: Importance) -> Finding | None:
     )
 
 
-RULES = (_model, _unclear, _folds, _clusters, _splits, _intervals, _gathered)
+RULES = (_model, _unclear, _folds, _clusters, _splits, _errors, _intervals, _gathered)
 """What any result is asked."""
