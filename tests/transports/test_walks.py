@@ -187,3 +187,26 @@ def test_solution_on_a_graph_is_that_of_the_pseudo_inverse():
     expected = inverse @ ((incidence.T * counted) @ change)
     found = walks._least_squares(change, tails, heads, counted, n)
     np.testing.assert_allclose(found, expected, atol=1e-9)
+
+
+def test_walks_of_many_columns_need_no_rows(monkeypatch):
+    """Of a closed form in latent coordinates, the same parts as by decoding every step."""
+    generator = np.random.default_rng(0)
+    X = generator.standard_normal((120, 12)) @ generator.standard_normal((12, 12))
+    y = (X[:, 0] - X[:, 3] + generator.standard_normal(120) > 0).astype(int)
+    decoded = dfi.explain(X, y, "ridge", diagnose=False)
+    calls = []
+    known = walks.local_values
+
+    def told(models, *arguments):
+        transport = arguments[4]
+        calls.append([transport.in_latent(model) is not None for model in models])
+        return known(models, *arguments)
+
+    monkeypatch.setattr(walks, "WIDE", 12)
+    monkeypatch.setattr(walks, "local_values", told)
+    short = dfi.explain(X, y, "ridge", diagnose=False)
+    assert calls
+    assert all(map(all, calls))
+    for column in ("share", "share_low", "share_high"):
+        np.testing.assert_allclose(short.table()[column], decoded.table()[column], rtol=1e-8)
