@@ -438,6 +438,7 @@ def _summed_parts(fits: Fits, method: Method) -> dict[str, MethodResult]:
         for caution in caught:
             texts = told.setdefault(caution.category, {})
             texts.setdefault(str(caution.message), []).append(name)
+    fits.cache.shared.clear()
     for category, texts in told.items():
         _warn_of_members(category, texts, len(names))
     whole = {

@@ -378,12 +378,15 @@ class Disentangled(Method):
         design, blocks, population = ahead.choice.design, ahead.blocks, fits.population
 
         def fit(chosen: Transport) -> FittedTransport:
-            return chosen.fit_source(
-                population,
-                fits.constant,
-                columns=blocks.columns,
-                every_block=blocks.targets is not None or self.additive,
-            )
+            every = blocks.targets is not None or self.additive
+            # an outcome has no part in it: classes share one, with all that is kept of its law
+            kept: dict[object, FittedTransport] = fits.cache.shared if fits.member else {}
+            key = repr(chosen), blocks.columns, every
+            if key not in kept:
+                kept[key] = chosen.fit_source(
+                    population, fits.constant, columns=blocks.columns, every_block=every
+                )
+            return kept[key]
 
         task = Task(
             folds=models,

@@ -57,7 +57,7 @@ if TYPE_CHECKING:
     from dfi._data.moments import RowGroups
     from dfi._data.source import RowSource
     from dfi._data.weights import Weights
-    from dfi._lines.base import Reference
+    from dfi._lines.base import LineModel, Reference
     from dfi._lines.choose import Quadrature
     from dfi._models.crossfit import FoldModels
     from dfi._scoring.scores import Scores, Task
@@ -514,6 +514,11 @@ class FittedTransport(ABC):
     @abstractmethod
     def decode(self, latent: Floats) -> Floats:
         """Return the rows of the numeric matrix that belong to latent rows."""
+
+    def in_latent(self, model: LineModel) -> LineModel | None:
+        """Return a model as a closed form of latent rows, where decoding is linear; else None."""
+        del model
+        return None
 
     def draw(self, matrix: Floats, generator: np.random.Generator) -> Floats:
         """Return latent rows that are independent coordinates and decode to their rows."""
