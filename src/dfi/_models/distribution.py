@@ -6,8 +6,8 @@ r"""The whole distribution of an outcome, by its location and its spread.
 the distribution function of the standardised residuals: two regressions for all thresholds.
 
 Residuals :math:`r` are of rows that their regression has not seen. A first :math:`\log s_0`, the
-regression of :math:`\log |r|`, weighs the rows of :math:`m` by :math:`1/s_0^2`, and is then improved
-by one step of Fisher scoring for mean absolute residuals, the regression of
+regression of :math:`\log |r|`, weighs the rows of :math:`m` by :math:`1/s_0^2`, and then has one
+step of Fisher scoring for mean absolute residuals, the regression of
 
 .. math:: \log s_0 + |r| / s_0 - 1,
 
