@@ -18,7 +18,14 @@ from dfi._models.fits import Cache, Fits
 from dfi._models.learners import no_learner_of
 from dfi._parameters import argument, one_of
 from dfi.inference.influence import InfluenceRows
-from dfi.methods.base import Method, MethodResult, summed, with_thresholds, with_totals
+from dfi.methods.base import (
+    Method,
+    MethodResult,
+    summed,
+    with_quantile,
+    with_thresholds,
+    with_totals,
+)
 from dfi.methods.disentangled import Disentangled
 from dfi.methods.keep import keep_path
 from dfi.methods.pairs import pair_rows
@@ -35,8 +42,9 @@ from dfi.transports import resolve_transport
 from dfi.warnings import InferenceWarning, WeakModelWarning, warn
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
+    from dfi._data.outcome import Levels
     from dfi._data.table import Table
     from dfi._types import Array, Floats, GroupsLike, Ints, TableLike
 
@@ -416,9 +424,49 @@ def refusal(method: Method, fits: Fits) -> str | None:
 
 def _parts(fits: Fits, method: Method) -> dict[str, MethodResult]:
     found = method.compute(fits)
-    if not method.adds_up:
+    if method.adds_up:
+        found = {key: with_totals(part, fits) for key, part in found.items()}
+    levels = fits.outcome.distribution
+    if levels is None or not levels.single:
         return found
-    return {key: with_totals(part, fits) for key, part in found.items()}
+    return _at_quantile(found, fits, method, levels)
+
+
+def _at_quantile(
+    found: dict[str, MethodResult], fits: Fits, method: Method, levels: Levels
+) -> dict[str, MethodResult]:
+    """Count the error of a quantile that was estimated, by the scores at levels beside it."""
+    whole, (near, thresholds) = fits.whole or fits, levels.beside or ((), ())
+    y = whole.outcome.values
+    ends: list[dict[str, MethodResult | None]] = []
+    for place, threshold in enumerate(thresholds, 1):
+        indicator = (y <= threshold).astype(np.float64)
+        if not indicator.any() or indicator.all():
+            ends.append(dict.fromkeys(found))
+            continue
+        data = replace(fits.data, outcome=Outcome(indicator, fits.outcome.name, "real"))
+        other = replace(fits, data=data, place=place, cache=Cache())
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            ends.append({**_parts(other, _on_rows(method, found))})
+    return {
+        key: with_quantile(
+            part,
+            y <= levels.thresholds[0],
+            (ends[0][key], ends[1][key]),
+            near[1] - near[0],
+            fits.weights.take(part.rows),
+        )
+        for key, part in found.items()
+    }
+
+
+def _on_rows(method: Method, found: Mapping[str, MethodResult]) -> Method:
+    """Return the method on the rows that were explained, where these are a sample."""
+    part = found[method.name]
+    if not isinstance(method, Disentangled) or "explained_rows" not in part.specification:
+        return method
+    return replace(method, explain_rows=len(part.rows), max_seconds=None)
 
 
 def _summed_parts(fits: Fits, method: Method) -> dict[str, MethodResult]:
@@ -432,9 +480,7 @@ def _summed_parts(fits: Fits, method: Method) -> dict[str, MethodResult]:
             found.append(_parts(member, method))
         if isinstance(method, Disentangled):
             # all classes are explained on the rows that the first one asks for: they are added up
-            part = found[0][method.name]
-            if "explained_rows" in part.specification:
-                method = replace(method, explain_rows=len(part.rows), max_seconds=None)
+            method = _on_rows(method, found[0])
         for caution in caught:
             texts = told.setdefault(caution.category, {})
             texts.setdefault(str(caution.message), []).append(name)
@@ -448,7 +494,11 @@ def _summed_parts(fits: Fits, method: Method) -> dict[str, MethodResult]:
     levels = fits.outcome.distribution
     if levels is None:
         return whole
-    return {key: with_thresholds(part, levels) for key, part in whole.items()}
+    y = fits.outcome.values
+    return {
+        key: with_thresholds(part, levels, y, fits.weights.take(part.rows))
+        for key, part in whole.items()
+    }
 
 
 def importance(

@@ -80,13 +80,18 @@ class Survival:
 class Levels:
     """Levels of a distribution that are explained, the quantiles there, and each row's own level.
 
-    ``single``: whether one level was asked for, and not the whole distribution.
+    ``beside``: where one level was asked for, two around it and the quantiles there.
     """
 
     levels: tuple[float, ...]
     thresholds: tuple[float, ...]
     ranks: Floats
-    single: bool
+    beside: tuple[tuple[float, ...], tuple[float, ...]] | None = None
+
+    @property
+    def single(self) -> bool:
+        """Whether one level was asked for, and not the whole distribution."""
+        return self.beside is not None
 
 
 @dataclass(frozen=True, eq=False)
