@@ -357,6 +357,13 @@ class Disentangled(Method):
                 f"{argument('transport', 'gaussian')}, or leave {argument('units', 'columns')}, "
                 f"which adds up columns{worded(' by result.group()', '')}"
             )
+        if (blocks.targets is not None or self.additive) and not design.straight:
+            raise ValueError(
+                "groups that overlap, and Shapley values of groups, replace several units as one, "
+                f"and {argument('transport', design.name)} bends these together: use "
+                f"{argument('transport', 'gaussian')}, or groups that do not overlap, with joint "
+                "scores"
+            )
         return Plan(choice, form, extrapolates, blocks, groups, self._row_plan(fits, design))
 
     def prepared(
