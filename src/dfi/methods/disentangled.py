@@ -526,11 +526,15 @@ def _scored(transport: FittedTransport, task: Task) -> Scores:
         for fold in task.folds:
             for predictor in fold.predictors:
                 predictor(task.matrix[fold.test])
+        instead = (
+            f"{argument('transport', 'copula')}, which keeps every column within the values that "
+            "were seen, or "
+        )
         raise UnsuitableTransportError(
             f"{argument('transport', transport.design.name)} asks the model about rows that are "
             f"not in the data, and it has no answer there ({error}). Use "
-            f"{argument('transport', 'copula')}, which keeps every column within the values that "
-            "were seen, or a model that takes any number (the logarithm of a negative one is none)"
+            f"{'' if transport.design.name == 'copula' else instead}a model that takes any number "
+            "(the logarithm of a negative one is none)"
         ) from error
 
 
