@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 import dfi
 from dfi.transports import Brenier, Gaussian, curved
-from dfi.transports.brenier import BrenierTransport, Gain, searched
+from dfi.transports.brenier import BrenierTransport
+from dfi.transports.held_out import Gain, searched
 from dfi.transports.independence import independence
 
 
@@ -134,7 +135,7 @@ def test_levels_categories_gaps_and_constant_columns_stay_linear():
     frame["same"] = 1.0
     transport = Brenier().fit(frame)
     fitted = transport.fitted_
-    assert fitted.linear.active[fitted.curved].tolist() == [0, 1]
+    assert fitted.bent.positions.tolist() == [0, 1]
     back = transport.inverse_transform(transport.transform(frame))
     np.testing.assert_allclose(back[["a", "b"]], frame[["a", "b"]], atol=1e-8)
     with pytest.warns(dfi.warnings.ConstantColumnWarning):
@@ -152,8 +153,8 @@ def test_own_error_comes_from_refits_that_keep_what_was_chosen():
     fitted = design.fit(X).fitted_
     weights = dfi._data.weights.Weights(np.ones(270), "frequency")
     again = design.fit_matrix(X[:270], weights, np.zeros(2, dtype=bool), like=fitted)
-    assert again.penalty == fitted.penalty
-    assert again.potential.ridges is fitted.potential.ridges
+    assert again.bent.penalty == fitted.bent.penalty
+    assert again.bent.potential.ridges is fitted.bent.potential.ridges
     y = X[:, 0] + np.random.default_rng(1).standard_normal(300)
     options = {"cv": "prefit", "transport": "brenier", "diagnose": False}
     result = dfi.explain(X, y, lambda X: X[:, 0], **options)

@@ -131,9 +131,8 @@ class Predictor:
                 if unseen is None
                 else unseen
             )
-            raise ValueError(
-                f"{self.name} could not predict {len(points)} rows. {reason}"
-            ) from error
+            kind = UnpredictedError if unseen is None else ValueError
+            raise kind(f"{self.name} could not predict {len(points)} rows. {reason}") from error
         if is_reordered(value):
             raise ValueError(
                 f"{self.name} returned a Series whose labels are those of the rows in another "

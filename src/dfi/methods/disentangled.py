@@ -369,6 +369,13 @@ class Disentangled(Method):
                 f"{argument('transport', 'gaussian')}, or leave {argument('units', 'columns')}, "
                 f"which adds up columns{worded(' by result.group()', '')}"
             )
+        if (blocks.targets is not None or self.additive) and not design.straight:
+            raise ValueError(
+                "groups that overlap, and Shapley values of groups, replace several units as one, "
+                f"and {argument('transport', design.name)} bends these together: use "
+                f"{argument('transport', 'gaussian')}, or groups that do not overlap, with joint "
+                "scores"
+            )
         return Plan(choice, form, extrapolates, blocks, groups, self._row_plan(fits, design))
 
     def prepared(
@@ -534,11 +541,15 @@ def _scored(transport: FittedTransport, task: Task) -> Scores:
         for fold in task.folds:
             for predictor in fold.predictors:
                 predictor(task.matrix[fold.test])
+        instead = (
+            f"{argument('transport', 'copula')}, which keeps every column within the values that "
+            "were seen, or "
+        )
         raise UnsuitableTransportError(
             f"{argument('transport', transport.design.name)} asks the model about rows that are "
             f"not in the data, and it has no answer there ({error}). Use "
-            f"{argument('transport', 'copula')}, which keeps every column within the values that "
-            "were seen, or a model that takes any number (the logarithm of a negative one is none)"
+            f"{'' if transport.design.name == 'copula' else instead}a model that takes any number "
+            "(the logarithm of a negative one is none)"
         ) from error
 
 

@@ -686,6 +686,10 @@ class BlockTransport(FittedTransport):
             found[place, block.unit] = 1.0
         return found
 
+    def points(self, matrix: Floats) -> Floats:
+        """Return rows in the space where the transport is linear."""
+        return matrix
+
     def encode(self, matrix: Floats, generator: np.random.Generator | None = None) -> Floats:
         """Return the deterministic part of the latent coordinates."""
         del generator
@@ -856,27 +860,21 @@ class BlockTransport(FittedTransport):
         law: DonorLaw,
         joints: Sequence[Joint],
     ) -> UnitScores:
-        points, y, form, options = task.matrix[rows], task.y[rows], task.form, task.options
+        points, y, form, options = (
+            self.points(task.matrix[rows]),
+            task.y[rows],
+            task.form,
+            task.options,
+        )
         values = [model.predict(points) for model in models]
         pair = values[0], values[-1]
         influence, product, chance = np.zeros((3, len(rows), len(joints)))
         moved = np.zeros((2, *influence.shape))
         single = [t for t, joint in enumerate(joints) if joint.is_line]
         if single:
-            coordinates = np.array([joints[t].coordinates[0] for t in single])
-            offsets, weights = self.geometry.offsets
-            lines = Lines(
-                points,
-                np.ascontiguousarray(law.encoded[np.ix_(place, coordinates)]),
-                np.ascontiguousarray(np.hstack([joints[t].directions for t in single])),
-                self.reference.only(coordinates),
-                np.ascontiguousarray(offsets[:, coordinates]),
+            influence[:, single], product[:, single], moved[:, :, single] = self._along_lines(
+                models, points, values, place, rows, task, law, [joints[t] for t in single]
             )
-            influence[:, single], product[:, single], moments = scores_along(
-                models, lines, y, weights, form=form, loss=task.loss
-            )
-            for k, moment in enumerate((moments[0], moments[-1])):
-                moved[k][:, single] = pair[k][:, None] - moment.mean
         several = sorted(set(range(len(joints))) - set(single))
         donated = all_replaced(
             models,
@@ -896,6 +894,33 @@ class BlockTransport(FittedTransport):
         # the attribution of a unit takes products of what moves and what is left, as the form does
         left = (0.5 if form == "cpi" else 1.0) * np.stack([y - pair[0], y - pair[1]])
         return UnitScores(influence, moved, left, np.mean(values, axis=0), product, chance)
+
+    def _along_lines(
+        self,
+        models: Sequence[LineModel],
+        points: Floats,
+        values: Sequence[Floats],
+        place: Ints,
+        rows: Ints,
+        task: Task,
+        law: DonorLaw,
+        joints: Sequence[Joint],
+    ) -> tuple[Floats, Floats, Floats]:
+        """Return influence values, products and changes of units that are one coordinate each."""
+        coordinates = np.array([joint.coordinates[0] for joint in joints])
+        offsets, weights = self.geometry.offsets
+        lines = Lines(
+            points,
+            np.ascontiguousarray(law.encoded[np.ix_(place, coordinates)]),
+            np.ascontiguousarray(np.hstack([joint.directions for joint in joints])),
+            self.reference.only(coordinates),
+            np.ascontiguousarray(offsets[:, coordinates]),
+        )
+        influence, product, moments = scores_along(
+            models, lines, task.y[rows], weights, form=task.form, loss=task.loss
+        )
+        moved = [values[k][:, None] - moments[k].mean for k in (0, -1)]
+        return influence, product, np.stack(moved)
 
     def finished(self, scores: Scores, task: Task) -> Scores:
         """Add the own error; the second-order bias is left in."""
@@ -933,7 +958,9 @@ class BlockTransport(FittedTransport):
         if task.settled or not lines or not asked:
             return prepared, None
         predictions = [
-            np.asarray(np.mean([model.predict(task.matrix[fold.test]) for model in models], axis=0))
+            np.mean(
+                [model.predict(self.points(task.matrix[fold.test])) for model in models], axis=0
+            )
             for fold, models in zip(task.folds, prepared, strict=True)
         ]
         checked = CheckedRows.of(
@@ -1124,7 +1151,7 @@ class BlockTransport(FittedTransport):
         """Compare refits on some of the rows: models, rows and donors are kept."""
         folds = thin(task.folds, JACKKNIFE_ROWS, task.weights)
         prepared = [
-            tuple(self.line_model(_of_refits(m, task)) for m in fold_lines(fold, task).models)
+            tuple(_of_refits(self.line_model(m), task) for m in fold_lines(fold, task).models)
             for fold in folds
         ]
         few = min(JACKKNIFE_DONORS, task.options.donors or JACKKNIFE_DONORS)

@@ -43,13 +43,13 @@ class ProbeScores:
 
 def why_unprobed(transport: FittedTransport, task: Task) -> str | None:
     """Return why probes are not scored under a fitted transport; None where they are."""
+    if not transport.design.straight:
+        return "a second fit of this transport would cost as much as the first"
     if isinstance(transport, BlockTransport):
         # the transport is taken as known, which with few rows would call noise significant
         wide = FEWEST_ROWS * transport.n_latent > len(task.explained)
         return f"there are fewer than {FEWEST_ROWS} rows for each column" if wide else None
-    if not isinstance(transport, StraightTransport):
-        return "a second fit of this transport would cost as much as the first"
-    if transport.geometry.smoothing < 1.0:
+    if isinstance(transport, StraightTransport) and transport.geometry.smoothing < 1.0:
         return "the entropic bridge averages many lines for every row"
     return None
 
