@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
-from dfi._parameters import validated
+from dfi._parameters import validated, worded
 from dfi.results import words
 from dfi.results.columns import UNITS, text_lines
 from dfi.results.numbers import SHOWN_ROWS, percent
@@ -102,7 +102,8 @@ def dependence_text(result: Importance) -> str | None:
     for finding in result.findings:
         if finding.kind == "dependence" and finding.severity == "note" and finding.remedy:
             auc = finding.numbers["auc"]
-            return f"the transport left some dependence (AUC {auc:.2f}): dfi.sensitivity(X, y)"
+            call = worded("dfi.sensitivity(X, y)", "dfi sensitivity")
+            return f"the transport left some dependence (AUC {auc:.2f}): compare with {call}"
     return None
 
 
