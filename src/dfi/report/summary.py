@@ -16,7 +16,7 @@ from dfi.results import views, words
 from dfi.results.file import thaw
 from dfi.results.numbers import number, ordinal, p_value, percent
 from dfi.results.tables import SHARE_COLUMNS, rank_table
-from dfi.results.text import UNRELATED, everyday_text, missing_text
+from dfi.results.text import UNRELATED, average_effects, everyday_text, missing_text
 from dfi.transports import TRANSPORTS
 
 if TYPE_CHECKING:
@@ -764,21 +764,12 @@ def _sample(result: Importance) -> list[Plain]:
 
 def _effect(result: Importance) -> list[Plain]:
     """Say what is explained where it is an effect, what it is on average, and who overlaps."""
-    parts = result.by_outcome or {"": result}
-    found = {name: part.diagnostics.get("average effect") for name, part in parts.items()}
-    averages = [
-        f"{name}{' is' * (not name)} {number(float(one['value']))} ({percent(float(one['level']))} "
-        f"interval {number(float(one['ci_low']))} to {number(float(one['ci_high']))})".strip()
-        for name, one in found.items()
-        if isinstance(one, Mapping)
-    ]
+    averages = average_effects(result)
     if not averages:
         return []
-    many = "s:" if result.by_outcome else ""
     text = (
-        "What is explained is how an effect differs from row to row: scores and R² are about the "
-        "effect, of which pseudo-outcomes are noisy observations, so that a small R² is no sign of "
-        f"a weak result. The average effect{many} {'; '.join(averages)}."
+        "This explains how an effect differs from row to row. Pseudo-outcomes are noisy "
+        f"observations of the effect, so a small R² does not mean a weak result. {averages}."
     )
     overlap = result.diagnostics.get("overlap of treatment")
     if not isinstance(overlap, Mapping):
