@@ -90,7 +90,7 @@ def test_marked_numbers_are_refused_with_the_option_that_reads_them(run, frame):
     expected = sums(run)["features"]
     marked(frame, "money", [f"${value:,} " for value in b])
     assert sums(run)["features"] == expected
-    marked(frame, "money", [f"{1000 + value:,}" for value in b])
+    marked(frame, "money", [f"{5000 + value:,}" for value in b])
     one_sentence(
         run("explain", "data.csv", "-y", "y", "-f", *LINEAR),
         "column 'money' has texts such as", "--numbers marked", "--numbers text",
@@ -110,14 +110,16 @@ def test_marked_numbers_are_refused_with_the_option_that_reads_them(run, frame):
     )
 
 
-def test_decimal_commas_are_named_and_read(run, frame):
+def test_decimal_commas_are_read_and_told(run, frame):
     small = frame.select("a", "b", "y").with_columns(pl.all().round(3))
     small.write_csv("data.csv")
     expected = sums(run)["features"]
     text = small.write_csv(separator=";").replace(".", ",")
     Path("data.csv").write_text(text)
-    one_sentence(run("explain", "data.csv", "-y", "y", "-f"), "has decimal commas", "--decimal ,")
+    assert sums(run)["features"] == expected
     assert sums(run, "--decimal", ",")["features"] == expected
+    done = run("explain", "data.csv", "-y", "y", "-f", *LINEAR)
+    assert "read as numbers: a, b, y" in done.stderr
 
 
 def test_what_may_be_thousands_or_decimals_is_not_guessed(run, frame):

@@ -185,6 +185,18 @@ def read_everyday(
     return _rebuilt(X, new, gone), Everyday(readers, left_out, apart=apart)
 
 
+def counters(X: Frame) -> dict[str, str]:
+    """Return the columns of whole numbers that count or name the rows, and why."""
+    opened = open_frame(X)
+    _, labels, columns, _ = opened or ("", [], [], None)
+    found = {
+        str(label): _why_identifier(str(label), column, column, None)
+        for label, column in zip(labels, columns, strict=True)
+        if column.dtype.is_integer()
+    }
+    return {name: why for name, why in found.items() if why}
+
+
 def read_everyday_outcome(y: Native, *, classes: bool) -> tuple[Native, Reader | None]:
     """Return a column of text as the numbers or tidy labels that it holds, and how it was read."""
     if not is_series(y):

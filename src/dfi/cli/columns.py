@@ -67,7 +67,9 @@ def _holds(values: Sequence[str], pattern: re.Pattern[str]) -> bool:
     return bool(values) and all(pattern.fullmatch(value.strip()) for value in values)
 
 
-def with_numbers(frame: pl.DataFrame, names: Sequence[str], request: Request) -> pl.DataFrame:
+def with_numbers(
+    frame: pl.DataFrame, names: Sequence[str], request: Request, console: Console
+) -> pl.DataFrame:
     """Read texts that are numbers, or refuse those with marks, as ``--numbers`` says."""
     if request.numbers == "text":
         return frame
@@ -79,6 +81,8 @@ def with_numbers(frame: pl.DataFrame, names: Sequence[str], request: Request) ->
             if found is not None:
                 read.append(found)
     refusals.raise_any()
+    if read:
+        console.say(f"read as numbers: {', '.join(column.name for column in read)}")
     return frame.with_columns(read) if read else frame
 
 

@@ -49,7 +49,8 @@ class Spelling:
         """Return what a request says."""
         without = tuple(split_names(request.drop))
         levels = request.numbers == "text"
-        roles = (request.weights, request.frequency_weights, request.time, request.clusters)
+        roles = (request.target, request.weights, request.frequency_weights, request.time,
+                 request.clusters, request.event)  # fmt: skip
         named = {*without, *split_names(request.categorical), *filter(None, roles)}
         return cls(request.encoding, request.decimal, without, levels, tuple(named))
 
@@ -109,9 +110,10 @@ def read_delimited(own: str, content: bytes, label: str, written: Spelling) -> p
         _refuse_ragged(text, separator, len(header), label)
     if spelt := _codes(frame, text, separator, label, written.named):
         name, code = next(iter(spelt.items()))
+        codes = _read_csv(text, separator, dict.fromkeys(spelt, pl.String())).select(list(spelt))
+        frame = frame.with_columns(codes.select(pl.all().cast(pl.Categorical)))
         warn(
-            f"column {name!r} has leading zeros ({code!r}), as codes have, and is read as numbers: "
-            "name it with --categorical if its values are classes",
+            f"column {name!r} has leading zeros ({code!r}), as codes have: it is a category",
             IdentifierWarning,
         )
     return frame
@@ -217,10 +219,11 @@ def _distinct_names(header: list[str]) -> list[str]:
     counts = Counter(header)
     named: list[str] = []
     for position, name in enumerate(header):
-        new, number = name if name.strip() else f"Unnamed: {position}", 0
-        while (counts[name] > 1 and new == name) or (new != name and new in (*header, *named)):
+        base, number = name if name.strip() else f"Unnamed: {position}", 0
+        new, twice = base, base == name and counts[name] > 1
+        while (twice and new == name) or (new != name and new in (*header, *named)):
             number += 1
-            new = f"{name}.{number}"
+            new = f"{base}.{number}"
         named.append(new)
     told = [f"column {k + 1} is {new!r}" for k, new in enumerate(named) if new != header[k]]
     if told and any(name.strip() for name, new in zip(header, named, strict=True) if name != new):

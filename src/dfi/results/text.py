@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
-from dfi._parameters import validated
+from dfi._parameters import validated, worded
 from dfi.results import words
 from dfi.results.columns import UNITS, text_lines
-from dfi.results.numbers import SHOWN_ROWS, percent
+from dfi.results.numbers import SHOWN_ROWS, number, percent
 from dfi.results.tables import full_table
 from dfi.results.trust import SHOWN_REASONS
 
@@ -56,6 +56,7 @@ def result_text(result: Importance) -> str:
         f"{result.basis.n_rows} rows, {100 * result.level:.4g} % intervals",
         *_trust_lines(result.trust),
         *([] if explained is None else [explained]),
+        *filter(None, [average_effects(result)]),
         fit,
         *text_lines(UNITS, [result.names[unit] for unit in order], rows, result.level),
     ]
@@ -75,6 +76,19 @@ def result_text(result: Importance) -> str:
         lines.append(f"standard errors: {result.basis.words}")
     told = (missing_text(result), dependence_text(result), everyday_text(result))
     return "\n".join(filter(None, [*lines, *told, _next_text(result)]))
+
+
+def average_effects(result: Importance) -> str:
+    """Return the average effect, of each arm or outcome where there are several; empty if none."""
+    parts = result.by_outcome or {"": result}
+    found = {name: part.diagnostics.get("average effect") for name, part in parts.items()}
+    told = [
+        f"{name} {number(float(one['value']))} ({percent(float(one['level']))} interval "
+        f"{number(float(one['ci_low']))} to {number(float(one['ci_high']))})".strip()
+        for name, one in found.items()
+        if isinstance(one, MappingProxyType)
+    ]
+    return f"Average effect{'s' * (len(told) > 1)}: {'; '.join(told)}" if told else ""
 
 
 def _trust_lines(trust: Trust) -> list[str]:
@@ -102,7 +116,8 @@ def dependence_text(result: Importance) -> str | None:
     for finding in result.findings:
         if finding.kind == "dependence" and finding.severity == "note" and finding.remedy:
             auc = finding.numbers["auc"]
-            return f"the transport left some dependence (AUC {auc:.2f}): dfi.sensitivity(X, y)"
+            call = worded("dfi.sensitivity(X, y)", "dfi sensitivity")
+            return f"the transport left some dependence (AUC {auc:.2f}): compare with {call}"
     return None
 
 
