@@ -149,7 +149,6 @@ class UnitBlock:
     def with_coordinates(
         self, encoder: Floats, values: _UnitValues, held: tuple[tuple[int, int], ...]
     ) -> UnitBlock:
-        """Return the unit with further coordinates."""
         encoder, decoder = _white(np.hstack([self.encoder, encoder]), values)
         rare = () if self.missingness else self.rare  # an indicator is all there was to add
         return replace(self, encoder=encoder, decoder=decoder, rare=rare, held=held)
@@ -174,7 +173,6 @@ class WithinUnits:
 
     @property
     def owner(self) -> Ints:
-        """The block of each coordinate."""
         return np.repeat(np.arange(len(self.blocks)), [block.rank for block in self.blocks])
 
     @property
@@ -188,7 +186,6 @@ class WithinUnits:
 
     @property
     def places(self) -> list[Ints]:
-        """The coordinates of each block."""
         ends = np.cumsum([block.rank for block in self.blocks])
         return [
             np.arange(end - block.rank, end) for end, block in zip(ends, self.blocks, strict=True)
@@ -533,7 +530,6 @@ class DonorLaw:
     strata: Strata
 
     def giving(self, unit: int, rows: Ints) -> Donors:
-        """Return the donors of some rows for a unit."""
         return self.donors.of(self.strata.chosen(unit, rows))
 
 
@@ -624,7 +620,6 @@ class BlockTransport(FittedTransport):
 
     @property
     def drawn_as_one(self) -> Ints:
-        """The block of each coordinate."""
         return self.inner.owner
 
     def undecoded(self, matrix: Floats, orders: Ints) -> Floats | float:
@@ -806,7 +801,6 @@ class BlockTransport(FittedTransport):
         return tuple(target for target in found if target)
 
     def target_names(self, task: Task) -> list[str]:
-        """Return the names of the targets."""
         if task.by_unit or task.targets is None:
             return [block.name for block in self.inner.blocks]
         known = {block.unit for block in self.inner.blocks}

@@ -211,7 +211,6 @@ class BrenierUnits(BlockTransport):
     def moved_along(
         self, rows: Floats, latent: Floats, direction: Floats, values: Floats
     ) -> Floats:
-        """Return each row with its latent row moved along a direction, at each value."""
         shift = (values[None, :] - (latent @ direction)[:, None]).reshape(-1, 1)
         there = np.repeat(latent, len(values), axis=0) + shift * direction
         white = self.bent.white(there) - np.repeat(self.bent.white(latent), len(values), axis=0)

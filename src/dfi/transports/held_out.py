@@ -188,7 +188,6 @@ def _margin_gains(column: Floats, mass: Floats, cut: int) -> Floats:
 
 
 def margins_of(matrix: Floats, mass: Floats, columns: Sequence[int]) -> dict[int, Margin]:
-    """Return the margins of some columns."""
     weights = Weights(mass, "sampling")
     return {k: fit_margin(matrix[:, k], mass, count_rows(weights)) for k in columns}
 
