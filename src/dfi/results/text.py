@@ -32,7 +32,7 @@ SEEN = "being missing counts as a value"
 
 
 def result_text(result: Importance) -> str:
-    kind = "Difference" if result.difference else "Importance"
+    what = "Difference" if result.difference else "Importance"
     order = result._ranking
     columns = {key: values[order].tolist() for key, values in full_table(result).items()}
     rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
@@ -46,12 +46,13 @@ def result_text(result: Importance) -> str:
     if isinstance(changed, MappingProxyType):
         fit = f"{changed['rows']}; differing: {', '.join(changed['changed']) or 'nothing'}"
     how = result.spec.get("group_scores")
-    space = ", ".join(filter(None, [result.space * (result.space != "attributed"), how]))
+    kinds = [result.space * (result.space != "attributed"), how]
+    space = ", ".join(str(kind) for kind in kinds if kind)
     counted = "features" if result.spec.get("units", "columns") == "columns" else "units"
     name = words.name_of(result.spec)
     about = "" if name is None else f" for {name}"
     lines = [
-        f"{kind}{about}{space and f' ({space})'}: {len(result.names)} {counted}, "
+        f"{what}{about}{space and f' ({space})'}: {len(result.names)} {counted}, "
         f"{result.basis.n_rows} rows, {100 * result.level:.4g} % intervals",
         *_trust_lines(result.trust),
         *([] if explained is None else [explained]),
