@@ -12,7 +12,7 @@ import numpy as np
 from dfi._data import source
 from dfi._data.frames import is_table
 from dfi._data.groups import read_groups
-from dfi._data.outcome import Outcome
+from dfi._data.outcome import Levels, Outcome
 from dfi._models.distribution import SMALLEST
 from dfi._models.fits import Cache, Fits
 from dfi._models.learners import no_learner_of
@@ -44,7 +44,6 @@ from dfi.warnings import InferenceWarning, WeakModelWarning, warn
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from dfi._data.outcome import Levels
     from dfi._data.table import Table
     from dfi._types import Array, Floats, GroupsLike, Ints, TableLike
 

@@ -129,7 +129,7 @@ def thaw(value: Json) -> Json:
     return value
 
 
-class Rebuilt:
+class FrozenRecord:
     """A frozen dataclass with read-only mappings, which do not pickle: it is made of plain ones."""
 
     def __reduce__(self) -> tuple[object, ...]:

@@ -14,7 +14,7 @@ from dfi._docstrings import exemplified
 from dfi._parameters import TABLE, validated
 from dfi.inference.influence import read_only
 from dfi.results.columns import LOCAL, in_order
-from dfi.results.file import Rebuilt, freeze
+from dfi.results.file import FrozenRecord, freeze
 from dfi.results.numbers import SHOWN_ROWS, decimals, more_text, plain
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ _WIDE = ("row", "base", "prediction", "higher_order")
 
 @exemplified
 @dataclass(frozen=True, eq=False, repr=False)
-class LocalAttributions(Rebuilt):
+class LocalAttributions(FrozenRecord):
     r"""Contributions of units to the predictions of single rows.
 
     :math:`\sum_l c_{il} = \hat\mu(x_i) - \text{base}_i` in every row: the latent Shapley value of

@@ -15,7 +15,7 @@ from dfi.inference.influence import read_only
 from dfi.inference.intervals import check_level
 from dfi.inference.shares import is_clear, shares_of
 from dfi.results.columns import SPLITS, in_order, text_lines
-from dfi.results.file import Rebuilt, freeze
+from dfi.results.file import FrozenRecord, freeze
 from dfi.results.interactions import place_of
 from dfi.results.numbers import percent
 
@@ -39,7 +39,7 @@ SMALLEST = 0.005
 
 @exemplified
 @dataclass(frozen=True, eq=False, repr=False)
-class Split(Rebuilt):
+class Split(FrozenRecord):
     r"""The share of each feature as a sum: what only it knows, what it shares, what is interaction.
 
     With :math:`g` the projection of the regression on sums of functions of single features and

@@ -134,7 +134,6 @@ class DaskParts(Partitions):
     what = "a table of Dask"
 
     def header(self, features: Sequence[str]) -> object:
-        """Return the column index of the pandas frames."""
         if self.library != "pandas":
             return None
         return self.table._meta[[self.labels[name] for name in features]].columns

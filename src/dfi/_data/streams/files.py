@@ -175,7 +175,6 @@ class Files(InOrder):
         return max(256, min(BATCH_ROWS, BATCH_BYTES // (8 * max(width, 1))))
 
     def frames(self, columns: Sequence[str]) -> Iterator[tuple[str, Frame]]:
-        """Yield batches of rows, of one file after the other."""
         names = list(columns)
         for path, stamp in zip(self.paths, self.stamps, strict=True):
             for batch in _batches(path, names, self.batch_rows(len(names))):

@@ -178,7 +178,6 @@ class InOrder(Partitions):
 
     @property
     def ordered(self) -> bool:
-        """Whether rows came in the same order at every read so far."""
         return self.witness is None or not self.witness.moved
 
     @abstractmethod
@@ -194,7 +193,6 @@ class InOrder(Partitions):
         label: str = "",
         watch: Watch = unwatched,
     ) -> State | None:
-        """Work on one part after the other."""
         total: State | None = None
         first, witness = 0, self.witness
         seen = Digest()
