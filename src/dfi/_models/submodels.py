@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
     from dfi._data import Fold, Weights
     from dfi._data.columns import Column
+    from dfi._data.outcome import Survival
     from dfi._models.fits import Fits
     from dfi._models.predictor import Predictor
     from dfi._types import Estimator, Floats, Ints, Native
@@ -316,10 +317,16 @@ class FixedStack(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         self.members = members
         self.weights = weights
 
-    def fit(self, X: Floats, y: Floats, sample_weight: Floats | None = None) -> Self:
+    def fit(
+        self,
+        X: Floats,
+        y: Floats,
+        sample_weight: Floats | None = None,
+        survival: Survival | None = None,
+    ) -> Self:
         self.n_features_in_ = np.shape(X)[1]
         every = [True] * len(self.members)
-        self.estimators_ = fit_members(self.members, X, y, sample_weight, every)
+        self.estimators_ = fit_members(self.members, X, y, sample_weight, every, survival)
         return self
 
     def predict(self, X: Floats) -> Floats:
