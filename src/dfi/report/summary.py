@@ -121,6 +121,7 @@ def summarize(
         "weights": _weights(result),
         **_groups(result, groups),
         "diagnostics": _items(_measured(thaw(result.diagnostics))),
+        "average": average_effect(result),
         "diagnostic_notes": diagnostic_sentences(result),
         "spec": spec,
         "spec_items": _items(
@@ -206,7 +207,9 @@ def class_summary(result: Importance, top: int = SHOWN_BY_CLASS) -> Plain | None
         "part": "class" if outcome is None else outcome.part,
         "parts": "classes" if outcome is None else outcome.parts,
         "names": names,
-        "labels": views.short_names(names, BLOCK_LABEL),
+        "labels": [f"{one:.2g}" for one in outcome.levels]
+        if outcome is not None and outcome.levels
+        else views.short_names(names, BLOCK_LABEL),
         "rows": rows,
         "n_hidden": len(result.names) - len(rows),
         "shared": any(cell["share"] is not None for cell in cells),
@@ -781,8 +784,8 @@ def _sample(result: Importance) -> list[Plain]:
     )
 
 
-def _effect(result: Importance) -> list[Plain]:
-    """Say what is explained where it is an effect, what it is on average, and who overlaps."""
+def average_effect(result: Importance) -> str | None:
+    """Return the average effect, or those of several arms, in a sentence; None without effects."""
     parts = result.by_outcome or {"": result}
     found = {name: part.diagnostics.get("average effect") for name, part in parts.items()}
     averages = [
@@ -791,13 +794,19 @@ def _effect(result: Importance) -> list[Plain]:
         for name, one in found.items()
         if isinstance(one, Mapping)
     ]
-    if not averages:
-        return []
     many = "s:" if result.by_outcome else ""
+    return f"The average effect{many} {'; '.join(averages)}." if averages else None
+
+
+def _effect(result: Importance) -> list[Plain]:
+    """Say what is explained where it is an effect, and who overlaps."""
+    average = average_effect(result)
+    if average is None:
+        return []
     text = (
         "What is explained is how an effect differs from row to row: scores and R² are about the "
         "effect, of which pseudo-outcomes are noisy observations, so that a small R² is no sign of "
-        f"a weak result. The average effect{many} {'; '.join(averages)}."
+        f"a weak result. {average}"
     )
     overlap = result.diagnostics.get("overlap of treatment")
     if not isinstance(overlap, Mapping):
