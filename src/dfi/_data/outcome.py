@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from dfi._data.survival import Times
     from dfi._findings import Finding
-    from dfi._types import Bools, Floats, Native
+    from dfi._types import Bools, Floats, Ints, Native
 
 OutcomeKind = Literal["real", "binary", "count", "classes", "several"]
 SurvivalTarget = Literal["rmst", "probability"]
@@ -74,6 +74,10 @@ class Survival:
     horizon: float
     told: Mapping[str, object]
     brier: float
+
+    def take(self, rows: Bools | Ints) -> Survival:
+        """Return some of the rows."""
+        return replace(self, times=self.times.take(rows))
 
 
 @dataclass(frozen=True, eq=False)

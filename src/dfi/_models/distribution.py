@@ -231,5 +231,7 @@ def distribution_outcome(
         known = replace(known, beside=(ends.levels, ends.thresholds))
         whole = Outcome(members[0].values, members[0].name, "real", distribution=known)
         return whole, (*cut.thresholds, *ends.thresholds), 1.0
-    whole = Outcome(y, f"distribution of {name}", "several", members=members, distribution=known)
+    whole = Outcome(
+        y, f"the distribution of {name}", "several", members=members, distribution=known
+    )
     return whole, cut.thresholds, float(share)

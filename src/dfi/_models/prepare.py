@@ -212,6 +212,14 @@ def survival_fits(given: Mapping[str, Any], times: Times) -> Fits:
     estimator = given["estimator"]
     if prefit:
         estimator = survival_model(estimator, horizons, target)
+    elif hasattr(estimator, "predict_survival_function"):
+        raise InvalidParameterError(
+            f"{type(estimator).__name__} learns times, and what is learned here is a number for "
+            "each row that censoring has been taken out of",
+            "estimator",
+            "pass a regressor, or fit this model on other rows and pass "
+            f"{argument('cv', 'prefit')}",
+        )
     fits = fits_of(**taken_by(fits_of, {**given, "data": data, "estimator": estimator}))
     repeats = fits.repeats
     if prefit:
