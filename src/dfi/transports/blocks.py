@@ -905,7 +905,7 @@ class BlockTransport(FittedTransport):
         task: Task,
         law: DonorLaw,
         joints: Sequence[Joint],
-    ) -> tuple[Floats, Floats, Floats]:
+    ) -> tuple[Floats, Floats | float, Floats]:
         """Return influence values, products and changes of units that are one coordinate each."""
         coordinates = np.array([joint.coordinates[0] for joint in joints])
         offsets, weights = self.geometry.offsets
