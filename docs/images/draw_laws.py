@@ -12,7 +12,6 @@ HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE.parents[1]))
 
 from benchmarks.transport_choice import LAWS, SEED, left_over  # noqa: E402
-
 from dfi.transports import Brenier, Copula, Gaussian  # noqa: E402
 
 MAPS = {"gaussian": Gaussian(), "copula": Copula(), "brenier": Brenier()}
