@@ -555,10 +555,7 @@ COMMON: Mapping[str, Parameter] = {
     "scored": Parameter((INTERACTIONS,), "The pairs.", kind="Interactions"),
     "parted": Parameter((SPLIT,), "The split.", kind="Split"),
     "shrinkage": Parameter(
-        (
-            Real("a number in [0, 1)", 0.0, 1.0, with_low=True),
-            Choice(("ledoit-wolf",)),
-        )
+        (Real("a number in [0, 1)", 0.0, 1.0, with_low=True), Choice(("ledoit-wolf",)))
     ),
     "simultaneous": Parameter(
         (FLAG,), "Whether the intervals of a column hold for all units at once (max-t)."

@@ -7,14 +7,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dfi._data.columns import read_vector
+from dfi._data.columns import Vector, read_vector
 from dfi._data.frames import check_same_order, is_table, open_frame, split_column
 from dfi._parameters import TABLE, TARGET, InvalidParameterError, argument, worded
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from dfi._data.columns import Vector
     from dfi._types import Bools, Floats, Ints, Native, TableLike
 
 FEWEST_EVENTS = 10

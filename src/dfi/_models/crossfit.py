@@ -25,7 +25,7 @@ from dfi._models.predictor import (
     predictor_for,
     rows_seen,
 )
-from dfi._models.stack import SuperLearner, risk_of, variance_share
+from dfi._models.stack import LossRisk, Risk, SuperLearner, risk_of, variance_share
 from dfi._models.temperature import VARIANCE_SHARE, ScaleRisk, TemperatureScaled
 from dfi._models.weighted import check_takes_weights, weight_arguments
 from dfi._parameters import TABLE, TARGET, argument
@@ -35,13 +35,11 @@ from dfi.warnings import ExtrapolationWarning, warn
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from dfi._data.folds import Fold
     from dfi._data.outcome import Outcome
     from dfi._data.problem import Data
     from dfi._data.table import Table
     from dfi._data.weights import Weights
     from dfi._models.seeds import Seeds
-    from dfi._models.stack import LossRisk, Risk
     from dfi._types import Advance, Estimator, EstimatorLike, Floats, Ints, SplitsLike
 
 SMALL_FIT = 200_000

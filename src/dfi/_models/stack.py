@@ -259,6 +259,8 @@ class SuperLearner(RegressorMixin, BaseEstimator):
 
     weights_: Floats
     estimators_: list[Estimator]
+    held_out_: Floats | None
+    """Predictions of the training rows by models of the others; None where none were made."""
 
     def __init__(
         self,
@@ -297,6 +299,7 @@ class SuperLearner(RegressorMixin, BaseEstimator):
         used = list(self.only or used or range(len(members)))
         self.weights_ = np.zeros(len(members))
         self.weights_[used] = 1.0 / len(used)
+        self.held_out_ = None
         if self.n_folds and len(used) > 1:
             self._weigh(members, used, X, y, weight, seed)
         self.estimators_ = fit_members(members, X, y, weight, self.weights_ > 0)
@@ -345,6 +348,7 @@ class SuperLearner(RegressorMixin, BaseEstimator):
             fitted = fit_members(members, X[train], y[train], part, chosen)
             held_out[test] = np.column_stack([_predict(fitted[k], X[test]) for k in used])
         self.weights_[used] = risk_of(self.loss, y, mass, held_out, held_out).weights()
+        self.held_out_ = held_out @ self.weights_[used]
 
     def with_weights(self, weights: Floats) -> SuperLearner:
         """Return the same fitted members with other weights; those without any are left out."""

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import typer
 
+from dfi._collect import refusal
 from dfi._data.everyday import NOTHING, read_everyday
 from dfi._data.outcome import Outcome
 from dfi._data.source import LARGE_ROWS
@@ -24,7 +25,6 @@ from dfi._data.table import refused_columns
 from dfi._data.text import find_dates
 from dfi._models.crossfit import MOST_SPLITS
 from dfi._models.prepare import prepare
-from dfi._run import refusal
 from dfi._scoring.forms import CROSSED
 from dfi.cli.columns import is_time
 from dfi.cli.console import REFUSED, ColumnsRefused, print_json, print_lines

@@ -171,16 +171,6 @@ def model_fidelity(
     )
 
 
-def drawn_apart(latent: Floats, mass: Floats, count: int, generator: np.random.Generator) -> Floats:
-    """Draw latent rows whose coordinates are independent, each with its own law.
-
-    Every column takes evenly spaced quantiles of the rows in a random order: with equal weights
-    and as many draws as rows these are permutations of the columns.
-    """
-    d = latent.shape[1]
-    return _taken(latent, _orders(mass, count, generator, d), np.arange(d))
-
-
 def _orders(mass: Floats, count: int, generator: np.random.Generator, units: int) -> Ints:
     """Return the rows (count, units) that each unit is drawn from."""
     order = generator.permutation(len(mass))

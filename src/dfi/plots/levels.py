@@ -35,9 +35,6 @@ def _levels_data(result: Importance, *, top: int | None = 6) -> Columns:
 
     Examples
     --------
-    >>> import dfi
-    >>> sample = dfi.datasets.m1(200, d=3)
-    >>> whole = dfi.explain(sample.X, sample.y, "linear", target="distribution", cv=2)
     >>> len(dfi.plots.levels_data(whole, top=2))
     18
     """
@@ -68,9 +65,6 @@ def levels(result: Importance, *, top: int | None = 6, ax: Axes | None = None) -
 
     Examples
     --------
-    >>> import dfi
-    >>> sample = dfi.datasets.m1(200, d=3)
-    >>> whole = dfi.explain(sample.X, sample.y, "linear", target="distribution", cv=2)
     >>> dfi.plots.levels(whole).get_xlabel()
     'level of the distribution'
     """

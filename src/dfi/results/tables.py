@@ -8,13 +8,12 @@ import numpy as np
 
 from dfi.inference.ranks import rank_sets
 from dfi.inference.shares import Shares, is_clear, shares_of
-from dfi.inference.tests import adjust_p_values, estimate_of, estimate_one
+from dfi.inference.tests import Adjustment, Estimate, adjust_p_values, estimate_of, estimate_one
 
 if TYPE_CHECKING:
     from dfi._types import Floats, Ints
     from dfi.inference.influence import Influence
     from dfi.inference.intervals import Alternative, Expansion
-    from dfi.inference.tests import Adjustment, Estimate
     from dfi.results.importance import Importance
 
 ShareOf = Literal["explained", "null", "sum"]

@@ -1169,22 +1169,31 @@ class BlockTransport(FittedTransport):
         law = self.law(thinned, self.joints(targets, width))
         compared = np.unique(np.concatenate([fold.test for fold in folds]))
         weights = task.weights.take(compared)
-        changes: list[Floats] = []
+        base: list[Floats] = []
+        squares: list[Floats] = []
 
         def rescore(refit: BlockTransport | None, rows: Ints | None) -> Floats:
-            del rows
             fitted = self if refit is None else refit
             joints = fitted.joints(targets, width)
             kept = law if refit is None else fitted.law(thinned, joints, like=law)
-            found = fitted._scores(thinned, prepared, joints, kept)
-            changes.append(np.hstack([found.latent, found.attributed]))
-            return weights.mean(changes[-1])
+            mass = task.weights.values
+            if rows is not None:
+                # rows that were left out can lie anywhere where columns are nearly collinear
+                mass = np.where(np.isin(np.arange(len(mass)), task.rows[rows]), mass, 0.0)
+            asked = replace(thinned, weights=replace(task.weights, values=mass))
+            found = fitted._scores(asked, prepared, joints, kept)
+            values = np.hstack([found.latent, found.attributed])
+            if refit is None:
+                base.append(values)
+                return weights.mean(values)
+            inside = np.flatnonzero(mass[compared] == task.weights.values[compared])
+            change, counted = (values - base[0])[inside], weights.take(inside)
+            # a refit's change is a mean over some rows, and has the error of one
+            squares.append(counted.standard_error(change) ** 2)
+            return weights.mean(base[0]) + counted.mean(change)
 
         def noise() -> Floats:
-            # each refit's change is a mean over some rows, and has the error of one
-            base, *refits = changes
-            squares = [weights.standard_error(refit - base) ** 2 for refit in refits]
-            return np.asarray((len(refits) - 1) ** 2 * np.mean(squares, axis=0))
+            return np.asarray((len(squares) - 1) ** 2 * np.mean(squares, axis=0))
 
         found = jackknifed(scores, task, task.child(0), self.design, self, rescore, noise)
         return found if scores.unread is None else found.silenced(scores.unread)

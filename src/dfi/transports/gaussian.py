@@ -34,6 +34,7 @@ from dfi._data.levels import constant_columns
 from dfi._data.moments import GroupedMomentsOf, MomentsOf
 from dfi._data.source import SAMPLE_ROWS, SAMPLE_SEED, MatrixSource
 from dfi._lines.base import Reference, ReferenceKind
+from dfi._lines.linked import before_map
 from dfi._parameters import check, validated_fields
 from dfi._scoring.geometry import MANY_COLUMNS, Geometry, components_of
 from dfi.transports.base import Transport
@@ -79,6 +80,7 @@ if TYPE_CHECKING:
     from dfi._data.moments import Moments, RowGroups
     from dfi._data.source import RowSource
     from dfi._data.weights import Weights
+    from dfi._lines.base import LineModel
     from dfi._lines.choose import Quadrature
     from dfi._scoring.lines import LineScores
     from dfi._types import Bools, Floats, Ints, Plain
@@ -172,6 +174,9 @@ class LinearTransport(StraightTransport):
 
     def decode(self, latent: Floats) -> Floats:
         return self.geometry.decode(latent)
+
+    def in_latent(self, model: LineModel) -> LineModel | None:
+        return before_map(model, self.geometry.center, self.geometry.directions)
 
     def draw(self, matrix: Floats, generator: np.random.Generator) -> Floats:
         return self.geometry.with_random_part(self.encode(matrix), generator)

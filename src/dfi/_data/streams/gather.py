@@ -128,8 +128,7 @@ def gather_frame(
     if row_id is not None and together is None and len(np.unique(places)) < len(places):
         raise duplicate(row_id)
     frame = rows_at(
-        _joined([piece for _, piece in found.pieces], partitions),
-        np.argsort(places, kind="stable"),
+        _joined([piece for _, piece in found.pieces], partitions), np.argsort(places, kind="stable")
     )
     told: dict[str, object] = dict(told_rows(row_id, keyed=roles.keyed and together is None))
     if len(places) < n:

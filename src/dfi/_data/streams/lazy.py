@@ -14,14 +14,13 @@ from typing import TYPE_CHECKING
 
 import narwhals as nw
 
-from dfi._data.frames import is_series, is_table
+from dfi._data.frames import Library, is_series, is_table, refuse_duplicates
 from dfi._data.streams.keys import Witness
 from dfi._data.streams.parts import BATCH_ROWS, InOrder, tables
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from dfi._data.frames import Library
     from dfi._types import Frame, Native
 
 
@@ -84,9 +83,7 @@ def open_lazy(X: Native) -> LazyPolars | ArrowStream:
             spool = Spool(native)
             native = importlib.import_module("pyarrow.dataset").dataset(spool.path, format="ipc")
         names = _names(native)
-    twice = next((name for name in names if names.count(name) > 1), None)
-    if twice is not None:
-        raise ValueError(f"X has more than one column called {twice!r}; rename them.")
+    refuse_duplicates(names)
     return ArrowStream(native, {name: name for name in names}, what, spool)
 
 

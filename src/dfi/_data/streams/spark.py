@@ -16,22 +16,16 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 
 import numpy as np
 
+from dfi._data.frames import Library, refuse_duplicates
 from dfi._data.source import Mergeable
 from dfi._data.streams.keys import CHANGED, Digest, Witness
-from dfi._data.streams.parts import (
-    Partitions,
-    merged,
-    open_part,
-    tables,
-    unwatched,
-)
+from dfi._data.streams.parts import Partitions, merged, open_part, tables, unwatched
 from dfi._parameters import TABLE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from dfi._data.columns import Column
-    from dfi._data.frames import Library
     from dfi._data.streams.parts import Watch, Work
     from dfi._types import Ints, Native
 
@@ -63,9 +57,7 @@ def open_spark(X: Native) -> SparkParts:
     if type(frame).__module__.startswith("pyspark.pandas"):
         raise TypeError(f"{TABLE} is a frame of pandas on Spark: pass X.to_spark()")
     names = list(frame.columns)
-    twice = next((name for name in names if names.count(name) > 1), None)
-    if twice is not None:
-        raise ValueError(f"{TABLE} has more than one column called {twice!r}; rename them.")
+    refuse_duplicates(names)
     with readable():
         plan = _plan(frame)
     return SparkParts(frame, {name: name for name in names}, shuffled=bool(_SHUFFLE.search(plan)))

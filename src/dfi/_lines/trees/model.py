@@ -146,14 +146,13 @@ def tree_lines(
     levels: Levels | None = None,
     column: int = 1,
     margin: bool = False,
-    n_threads: int | None = None,
 ) -> TreeLines | None:
     """Return a fitted model's exact line means, or None where it has none."""
     ensemble, reason = read_trees(model, column=column, margin=margin)
     if ensemble is not None:
         try:
             trees = _on_matrix(ensemble, model, sample_points, levels)
-            trees = replace(trees, n_threads=n_threads, owner=MOMENTS.owner(model))
+            trees = replace(trees, owner=MOMENTS.owner(model))
             own = _quick(model, predict, levels)
             error = verify(ensemble, own, sample_points, read=trees.predict)
             if error <= ensemble.tolerance:
