@@ -479,7 +479,7 @@ class Importance:
         if by is None:
             return self._frame(full_table(self, **options), UNITS, order)
         if not self.by_outcome:
-            raise ValueError("this result is of one outcome: it has no table by outcome")
+            raise ValueError("this result has one outcome: it has no table by outcome")
         parts = [full_table(part, **options) for part in self.by_outcome.values()]
         p, k = len(self.names), len(parts)
         rows = np.arange(p) if order is None else order
@@ -757,7 +757,7 @@ class Importance:
         )
         if self.spec.get("method") != "dfi":
             raise ValueError(
-                f"how={how!r} is about scores of method 'dfi', and this result is of "
+                f"how={how!r} is about scores of method 'dfi', but this result is of "
                 f"{self.spec.get('method')!r}: use how='sum'"
             )
         if self.space == "latent":
@@ -909,12 +909,12 @@ class Importance:
         """Return the fitted models, or raise where a result does not hold them."""
         if self.spec.get("method") != "dfi":
             raise ValueError(
-                f"{what} are those of method 'dfi', and this result is of "
+                f"{what} are those of method 'dfi', but this result is of "
                 f"{self.spec.get('method')!r}: use a result of explain"
             )
         if self.space == "latent":
             raise ValueError(
-                f"{what} are of features, and this result is of latent coordinates: call {call} on "
+                f"{what} are of features, but this result is of latent coordinates: call {call} on "
                 "the result itself, not on its latent part"
             )
         if self.source is None:
@@ -1094,7 +1094,7 @@ class Importance:
         if isinstance(self.parts, InfluenceRows):
             return source.split(self.names, self.parts)
         raise ValueError(
-            "a split needs the parts of single rows, of which this result keeps "
+            "a split needs the parts of single rows, and this result keeps "
             + ("none" if self.parts is None else "moments alone")
             + f": explain no more than 20,000 rows, or with {argument('keep_rows', True)}, and "
             "groups that share no columns"
@@ -1364,7 +1364,7 @@ def load(path: str | os.PathLike[str]) -> Importance:
         with np.errstate(over="ignore"):
             result = _rebuild(unpack(manifest, arrays))
             if not np.isfinite(result.scores).all():
-                raise ValueError("its scores are beyond what numbers can be")  # noqa: TRY301
+                raise ValueError("its scores are too large to represent")  # noqa: TRY301
         return result  # noqa: TRY300
     except KeyError as error:
         raise FileFormatError(f"{path} is damaged: {error} is missing") from error
