@@ -1206,6 +1206,61 @@ class Importance:
         manifest, arrays = pack(self)
         return write_file(path, manifest, arrays, overwrite=overwrite)
 
+    @validated
+    def to_excel(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> Path:
+        """Write a workbook: the table, groups if there are some, and what the result is about.
+
+        Parameters
+        ----------
+        path : path-like
+            Where to write; it must end in ``.xlsx``.
+
+        Returns
+        -------
+        Path
+            The path.
+
+        Raises
+        ------
+        ImportError
+            The package xlsxwriter is not installed.
+
+        Examples
+        --------
+        >>> result.to_excel("importance.xlsx").name
+        'importance.xlsx'
+        """
+        from dfi.results.export import write_excel
+
+        return write_excel(self, path, overwrite=overwrite)
+
+    @validated
+    def log(self, prefix: str = "dfi") -> None:
+        """Log the result to the active run of MLflow: numbers, verdict, page and file.
+
+        Shares and scores are metrics (``dfi/share/bmi``), so is the model's skill; the verdict is
+        the tag ``dfi.trust``; ``report.html`` and ``result.dfi`` are artifacts in the folder
+        ``dfi``.
+
+        Parameters
+        ----------
+        prefix : str, default="dfi"
+            What the names of metrics, tag and folder begin with.
+
+        Raises
+        ------
+        ImportError
+            The package mlflow is not installed.
+
+        Examples
+        --------
+        >>> with mlflow.start_run():  # doctest: +SKIP
+        ...     result.log()
+        """
+        from dfi.results.export import log_to_mlflow
+
+        log_to_mlflow(self, prefix)
+
     @classmethod
     @validated
     def load(cls, path: str | os.PathLike[str]) -> Importance:
