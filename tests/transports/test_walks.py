@@ -226,3 +226,26 @@ def test_errors_of_shares_are_those_of_leaving_rows_out(correlation):
     found = found.loc[["x0", "x1", "x2", "x3"]]
     np.testing.assert_allclose(found["share"], shares(np.arange(200)), atol=5e-3)
     np.testing.assert_allclose(found["se"], expected, rtol=0.1, atol=3e-4)
+
+
+def test_walks_of_many_columns_need_no_rows(monkeypatch):
+    """Of a closed form in latent coordinates, the same parts as by decoding every step."""
+    generator = np.random.default_rng(0)
+    X = generator.standard_normal((120, 12)) @ generator.standard_normal((12, 12))
+    y = (X[:, 0] - X[:, 3] + generator.standard_normal(120) > 0).astype(int)
+    decoded = dfi.explain(X, y, "ridge", diagnose=False)
+    calls = []
+    known = walks.local_values
+
+    def told(models, *arguments):
+        transport = arguments[4]
+        calls.append([transport.in_latent(model) is not None for model in models])
+        return known(models, *arguments)
+
+    monkeypatch.setattr(walks, "WIDE", 12)
+    monkeypatch.setattr(walks, "local_values", told)
+    short = dfi.explain(X, y, "ridge", diagnose=False)
+    assert calls
+    assert all(map(all, calls))
+    for column in ("share", "share_low", "share_high"):
+        np.testing.assert_allclose(short.table()[column], decoded.table()[column], rtol=1e-8)

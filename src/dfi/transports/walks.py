@@ -45,20 +45,16 @@ from joblib import delayed
 from scipy.linalg import cho_factor, cho_solve
 from scipy.sparse import csr_array
 
-from dfi._lines.base import blocks
-from dfi._models.crossfit import split_variance
+from dfi._lines.base import LineModel, blocks
+from dfi._models.crossfit import FoldModels, split_variance
 from dfi._models.parallel import in_parallel
-from dfi._scoring.forms import explained_rows
-from dfi._scoring.scores import fold_lines, partners, pool
+from dfi._scoring.forms import ScoreForm, Stretch, explained_rows
+from dfi._scoring.scores import Scores, Task, fold_lines, partners, pool
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from dfi._data.weights import Weights
-    from dfi._lines.base import LineModel
-    from dfi._models.crossfit import FoldModels
-    from dfi._scoring.forms import ScoreForm, Stretch
-    from dfi._scoring.scores import Scores, Task
     from dfi._types import Floats, Ints
     from dfi.losses import Loss
     from dfi.transports.base import FittedTransport
@@ -76,6 +72,9 @@ MOST_ROWS, FEWEST_ROWS = 2560, 64
 
 FEWEST_NODES = 32
 """Rows of a fold's graph; folds with fewer borrow rows of others, as ends of walks alone."""
+
+WIDE = 100
+"""Coordinates from which on models that have a closed form are written in these."""
 
 NUMBERS_AT_ONCE = 1 << 22
 """Numbers in the rows that a model is asked about at once: 32 MB."""
@@ -432,8 +431,14 @@ def local_values(
     tails, heads, counted = _edges(worth, generator)
     place = generator.permuted(np.tile(np.arange(n_units), (len(tails), 1)), axis=1)[:, rank]
 
+    # a closed form of many columns is one of as many coordinates: decoding takes most of the time
+    short = [transport.in_latent(model) for model in models if latent.shape[1] >= WIDE]
+    known = [model for model in short if model is not None]
+
     def predicted(givers: Ints) -> list[Floats]:
         mixed = latent[givers[:, transport.drawn_as_one], np.arange(latent.shape[1])]
+        if len(known) == len(models):
+            return [model.predict(mixed) for model in known]
         points = transport.decode(mixed) + transport.undecoded(task.matrix, nodes[givers])
         return [model.predict(points) for model in models]
 
