@@ -27,7 +27,7 @@ from dfi.methods.base import Method, MethodResult, joined_diagnostics, loss_tota
 from dfi.methods.diagnosis import explain_diagnostics, joined_checks
 from dfi.methods.fidelity import keeping_variance
 from dfi.methods.learning import calibration, calibration_of, learning, learning_curve
-from dfi.methods.rows import ruling_rows, small_sample, two_folds
+from dfi.methods.rows import grouped_rows, ruling_rows, small_sample, two_folds
 from dfi.methods.stages import BLOCK, RowPlan, sampled_scores
 from dfi.methods.units import score_membership, undetected_scores, unit_components
 from dfi.transports import resolve_transport
@@ -513,7 +513,7 @@ class Disentangled(Method):
             diagnostics["calibration"] = told
             findings.append(calibration(told))
         findings += fits.outcome.findings
-        few = (small_sample(fits, form), two_folds(fits, checked))
+        few = (small_sample(fits, form), two_folds(fits, checked), grouped_rows(fits))
         findings += [finding for finding in few if finding is not None]
         if self.diagnose:
             findings += ruling_rows(fits, scores, membership, task)
