@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Literal
@@ -28,7 +29,7 @@ from dfi.methods.diagnosis import explain_diagnostics, joined_checks
 from dfi.methods.fidelity import keeping_variance
 from dfi.methods.learning import calibration, calibration_of, learning, learning_curve
 from dfi.methods.rows import grouped_rows, ruling_rows, small_sample, two_folds
-from dfi.methods.stages import BLOCK, RowPlan, sampled_scores
+from dfi.methods.stages import BLOCK, RowPlan, sampled_scores, seconds_ahead
 from dfi.methods.units import score_membership, undetected_scores, unit_components
 from dfi.transports import resolve_transport
 from dfi.transports.base import (
@@ -436,6 +437,9 @@ class Disentangled(Method):
         with telling_bar(*watched) as bar:
             transport, task, instead = self.prepared(fits, ahead, models, bar.advance)
             if plan is None:
+                if bar.bar is not None and not fits.member and form != "calibrated":
+                    took = time.monotonic() - fits.workers.started
+                    bar.foretell(took + seconds_ahead(transport, task, (*models, *smaller)))
                 scores = _scored(transport, task)
             else:
                 of_units = score_membership(transport, task)[:, : blocks.count]
