@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias, cast
 
 import numpy as np
 
+from dfi._collect import FittedSource
 from dfi._data.columns import read_vector
 from dfi._data.frames import is_table, ordered_like, split_column
 from dfi._data.streams.gather import gather_frame
@@ -15,12 +16,12 @@ from dfi._data.streams.read import is_stream
 from dfi._models.prepare import ORDER
 from dfi._models.seeds import Seeds
 from dfi._parameters import argument, taken_by, validated, worded
-from dfi._run import FittedSource, explain
-from dfi.inference.influence import InfluenceRows
+from dfi._run import explain
+from dfi.inference.influence import Influence, InfluenceRows
 from dfi.inference.intervals import check_level
 from dfi.methods.separation import POOR, Separation
-from dfi.methods.swapped import Both, swapped, why_not
-from dfi.results.change import Change
+from dfi.methods.swapped import Both, Swapped, swapped, why_not
+from dfi.results.change import Change, SharedRows
 from dfi.results.file import thaw
 from dfi.results.importance import Importance
 from dfi.warnings import InferenceWarning, OverlapWarning, warn
@@ -49,10 +50,7 @@ if TYPE_CHECKING:
         TransportLike,
         VectorLike,
     )
-    from dfi.inference.influence import Influence
     from dfi.losses import LossLike
-    from dfi.methods.swapped import Swapped
-    from dfi.results.change import SharedRows
 
     Period: TypeAlias = Importance | TableLike | tuple[TableLike, VectorLike]
     ByPeriod: TypeAlias = str | tuple[VectorLike, VectorLike] | None
@@ -321,7 +319,7 @@ class _Period:
         elif isinstance(period, tuple) and len(period) == 2:
             if y is not None:
                 raise TypeError(
-                    f"y={y!r} names a column of dataframes, and {name} is a pair (X, y): leave y "
+                    f"y={y!r} names a column of dataframes, but {name} is a pair (X, y): leave y "
                     "out"
                 )
             table, outcome = period
@@ -355,7 +353,7 @@ def _gathered(
     pairs = next((role for role, value in named.items() if not isinstance(value, str)), None)
     if pairs is not None:
         raise TypeError(
-            f"{pairs} is a pair of vectors, and {name} is a table that stays where it is: name the "
+            f"{pairs} is a pair of vectors, but {name} is a table that is not in memory: name the "
             "column of both tables that holds it"
         )
     if row_id is not None and clusters is not None:
@@ -378,9 +376,9 @@ def _refuse_options(given: Mapping[str, object]) -> None:
             if isinstance(default, str | int | float) and given[name] == default:
                 continue
             if name == "id":
-                raise TypeError("id names a column of tables, and these are results: pass ids")
+                raise TypeError("id names a column of tables, but these are results: pass ids")
             raise TypeError(
-                f"{name} is about explaining tables, and before and after are results already: "
+                f"{name} is about explaining tables, but before and after are results already: "
                 "leave it out, or pass the tables"
             )
 
@@ -400,8 +398,8 @@ def _check_alike(before: Importance, after: Importance) -> None:
         ours, theirs = (thaw(result.spec.get(key)) for result in (before, after))
         if ours != theirs:
             raise ValueError(
-                f"before and after differ in {key} ({ours!r} and {theirs!r}): scores of one mean "
-                "something else than those of the other. Explain both tables in the same way"
+                f"before and after differ in {key} ({ours!r} and {theirs!r}): their "
+                "scores do not mean the same thing. Explain both tables in the same way"
             )
     outcomes = [thaw(result.spec.get("outcome")) for result in (before, after)]
     told = [outcome if isinstance(outcome, dict) else {} for outcome in outcomes]
@@ -439,7 +437,7 @@ class _Pairing:
             if len(shared) == 0:
                 raise ValueError(
                     "no id is in both tables, so that no row is shared: leave id out, and the "
-                    "tables are independent samples; or look whether both spell it alike"
+                    "tables are independent samples; or check that both spell it the same way"
                 )
             whole = len(shared) == len(codes[0]) == len(codes[1])
             return cls("same" if whole else "overlapping", codes, same_table=same and whole)
@@ -447,8 +445,8 @@ class _Pairing:
             n = [_n_rows(result) for result in (before, after)]
             if n[0] != n[1]:
                 raise ValueError(
-                    f"rows='same' takes row i of one table for row i of the other, and before has "
-                    f"{n[0]} rows and after {n[1]}: say which belong together with id"
+                    f"rows='same' matches row i of one table with row i of the other, but before "
+                    f"has {n[0]} rows and after {n[1]}: say which belong together with id"
                 )
             return cls("same", (np.arange(n[0]), np.arange(n[1])), same_table=same)
         return cls("independent")
@@ -530,7 +528,7 @@ def _names(ids: tuple[VectorLike, VectorLike], place: int, result: Importance) -
     for value in values.tolist():
         if value in seen:
             raise ValueError(
-                f"the id {value!r} is twice in {name}: a row has one name of its own; pass rows "
+                f"the id {value!r} appears twice in {name}: each row needs its own id; pass rows "
                 f"that depend on each other as {argument('clusters')}"
             )
         seen.add(value)
@@ -611,16 +609,10 @@ def _told_apart(found: Change, pairing: _Pairing) -> Change:
         )
     # covariates of the first table with the concept of the second, and the other way round
     mixed = swapped(
-        after.method,
-        before.fits,
-        after.fits,
-        shared=pairing.shared(before.fits, first=True),
+        after.method, before.fits, after.fits, shared=pairing.shared(before.fits, first=True)
     )
     back = swapped(
-        before.method,
-        after.fits,
-        before.fits,
-        shared=pairing.shared(after.fits, first=False),
+        before.method, after.fits, before.fits, shared=pairing.shared(after.fits, first=False)
     )
     return _with_parts(found, pairing, mixed, back)
 
@@ -671,6 +663,5 @@ def _part(result: Importance, name: str) -> Importance:
 def _both(result: Importance) -> Both:
     latent = result.latent
     return Both(
-        latent=result.influence if latent is None else latent.influence,
-        attributed=result.influence,
+        latent=result.influence if latent is None else latent.influence, attributed=result.influence
     )

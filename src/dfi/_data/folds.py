@@ -196,12 +196,7 @@ def _require_enough(n_folds: int, n_rows: int) -> None:
 
 
 def _shuffled(
-    n_folds: int,
-    n_rows: int,
-    y: Array | None,
-    labels: Rows | None,
-    seed: int,
-    n_classes: int,
+    n_folds: int, n_rows: int, y: Array | None, labels: Rows | None, seed: int, n_classes: int
 ) -> tuple[Fold, ...]:
     rows = np.arange(n_rows)
     if labels is not None:
@@ -212,11 +207,7 @@ def _shuffled(
 
 
 def _deal(
-    n_rows: int,
-    n_parts: int,
-    y: Array | None,
-    generator: np.random.Generator,
-    n_classes: int = 2,
+    n_rows: int, n_parts: int, y: Array | None, generator: np.random.Generator, n_classes: int = 2
 ) -> Rows:
     """Deal rows out like cards, shuffled; class after class when ``y`` has so few values."""
     order = generator.permutation(n_rows)
@@ -270,7 +261,7 @@ def _split(cv: Estimator, matrix: Array, y: Array | None, labels: Rows | None) -
     except (ValueError, TypeError) as error:
         if labels is None and "groups" in str(error):
             raise ValueError(
-                f"{type(cv).__name__} splits by groups of rows, and none were given: pass one "
+                f"{type(cv).__name__} splits by groups of rows, but none were given: pass one "
                 f"label per row as {argument('clusters')}, or use another splitter."
             ) from error
         raise ValueError(f"{type(cv).__name__} cannot split these rows: {error}") from error
@@ -352,7 +343,7 @@ def _refuse_equal_repeats(repeats: Sequence[tuple[Fold, ...]], cv: object) -> No
     if len(seen) < len(repeats):
         what = type(cv).__name__
         raise InvalidParameterError(
-            f"{argument('n_repeats')} asks for several splits, and {argument('cv')} ({what}) gives "
+            f"{argument('n_repeats')} asks for several splits, but {argument('cv')} ({what}) gives "
             "the same one each time",
             "n_repeats",
             f"use {argument('n_repeats', 1)}, a number of folds or a splitter with shuffle=True.",

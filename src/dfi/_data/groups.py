@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeGuard
 
@@ -15,8 +15,6 @@ from dfi._data.frames import is_series, is_table, open_frame
 from dfi._parameters import InvalidParameterError, argument, worded
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from dfi._types import Array, Bools
 
 
@@ -127,7 +125,7 @@ def _of_units(groups: Groups, units: _Units) -> Groups:
     if groups.units is None:
         if groups.membership.shape[1] != len(units.names):
             raise ValueError(
-                f"the groups are over {groups.membership.shape[1]} units, and there are "
+                f"the groups are over {groups.membership.shape[1]} units, but there are "
                 f"{len(units.names)} here: pass a dict of group names to lists of columns"
             )
         return replace(groups, units=units.names)
@@ -179,11 +177,7 @@ def _from_labels(labels: Sequence[object], units: _Units) -> dict[str, list[int]
             "groups",
             _remedy(),
         )
-    members: dict[str, list[int]] = {}
-    for position, label in enumerate(labels):
-        if not is_missing(label):
-            members.setdefault(_text(label), []).append(position)
-    return members
+    return _by_label(zip(units.names, labels, strict=True), units)
 
 
 def _row_names(groups: object, units: _Units) -> list[object] | None:
@@ -264,7 +258,7 @@ def _rows_are_groups(
         return True
     if columns == found:
         raise ValueError(
-            "groups has the features as its rows and as its columns, and does not say which of "
+            "groups has the features as its rows and as its columns, but does not say which of "
             "them are groups: give the groups other names."
         )
     return False

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal, get_args
 import numpy as np
 
 from dfi._checks import did_you_mean
-from dfi._data.columns import read_vector
+from dfi._data.columns import Kind, Reading, Vector, read_vector
 from dfi._data.frames import is_series, is_table, open_frame
 from dfi._data.levels import constant_columns
 from dfi._data.text import find_numbers
@@ -26,7 +26,6 @@ from dfi.warnings import OutcomeWarning, warn
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from dfi._data.columns import Kind, Reading, Vector
     from dfi._data.survival import Times
     from dfi._findings import Finding
     from dfi._types import Bools, Floats, Ints, Native
@@ -259,14 +258,14 @@ def outcome_rule(
     if task == "classification" or (task == "auto" and (two or shown.kind == "boolean")):
         if distinct is None:
             raise ValueError(
-                f"{argument('task', 'classification')} makes every number of {TARGET} a class, and "
+                f"{argument('task', 'classification')} makes every number of {TARGET} a class, but "
                 f"{TARGET} has too many different ones: bin them, or leave {argument('task')} at "
                 "'auto'"
             )
         return _number_rule(shown, distinct, positive)
     if positive is not None:
         raise ValueError(
-            f"{argument('pos_label', positive)} names the class that is explained, and {TARGET} is "
+            f"{argument('pos_label', positive)} names the class that is explained, but {TARGET} is "
             f"a quantity: leave it out, or pass {argument('task', 'classification')}"
         )
     integer = shown.kind == "integer"
@@ -324,15 +323,11 @@ def _several(y: object) -> list[tuple[str, object]] | None:
 
 
 def _read_several(
-    columns: list[tuple[str, Native]],
-    n_rows: int,
-    kept: Bools | None,
-    task: Task,
-    positive: object,
+    columns: list[tuple[str, Native]], n_rows: int, kept: Bools | None, task: Task, positive: object
 ) -> Outcome:
     if task == "classification" or positive is not None:
         raise ValueError(
-            f"{TARGET} has {len(columns)} columns, and several outcomes are explained as "
+            f"{TARGET} has {len(columns)} columns, but several outcomes are explained as "
             f"quantities: leave {argument('task')} and {argument('pos_label')} out, or explain one "
             "column of classes at a time"
         )
@@ -404,8 +399,8 @@ def class_outcome(
     texts = [str(label) for label in labels]
     if len(labels) < 2:
         raise ValueError(
-            f"{TARGET} has one class only ({labels[0]!r} in every row): there is nothing to tell "
-            "apart."
+            f"{TARGET} has one class only ({labels[0]!r} in every row): there is nothing to "
+            "explain."
         )
     chosen = position_of(positive, labels)
     in_order = texts == sorted(texts) or _is_sorted(labels)

@@ -7,12 +7,11 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from dfi._data.columns import read_vector
+from dfi._data.columns import Vector, read_vector
 from dfi._data.outcome import Outcome, class_outcome, position_of
 from dfi._parameters import InvalidParameterError, argument
 
 if TYPE_CHECKING:
-    from dfi._data.columns import Vector
     from dfi._data.table import Table
     from dfi._types import Bools, Floats, VectorLike
 
@@ -72,7 +71,7 @@ def read_treatment(
         for parameter, given in (("treated", treated), ("control", control)):
             if given is not None:
                 raise InvalidParameterError(
-                    f"treatment is a dose ({len(labels)} different numbers), and "
+                    f"treatment is a dose ({len(labels)} different numbers), but "
                     f"{argument(parameter, given)} names an arm",
                     parameter,
                     "leave it out",

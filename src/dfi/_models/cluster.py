@@ -16,19 +16,16 @@ from sklearn.base import clone
 from dfi._data.folds import Fold
 from dfi._data.source import tickets
 from dfi._data.streams.cluster import DaskParts, current_client
-from dfi._data.streams.streamed import StreamedSource
-from dfi._models.crossfit import CrossFit, FoldModels, seed_estimator
+from dfi._data.streams.streamed import Encoder, StreamedSource
+from dfi._models.crossfit import CrossFit, FoldModels, Training, seed_estimator
 from dfi._models.learners import predicts_classes
-from dfi._models.predictor import learner_view, predictor_for, rows_seen
+from dfi._models.predictor import Predictor, View, learner_view, predictor_for, rows_seen
 from dfi._parameters import argument
-from dfi.losses import LOG_LOSS
+from dfi.losses import LOG_LOSS, Loss
 
 if TYPE_CHECKING:
     from dfi._data.problem import Data
-    from dfi._data.streams.streamed import Encoder
     from dfi._data.table import Table
-    from dfi._models.crossfit import Training
-    from dfi._models.predictor import Predictor, View
     from dfi._models.seeds import Seeds
     from dfi._types import (
         Advance,
@@ -42,7 +39,6 @@ if TYPE_CHECKING:
         Native,
         SplitsLike,
     )
-    from dfi.losses import Loss
 
 
 def is_cluster_learner(estimator: object) -> bool:
@@ -55,7 +51,8 @@ def local_twin(estimator: Estimator) -> Estimator:
     kind = getattr(importlib.import_module(module), name.removeprefix("Dask"), None)
     if kind is None or not name.endswith(("Regressor", "Classifier")):
         raise TypeError(
-            f"{name} is no regressor or classifier: pass Dask...Regressor or ...Classifier"
+            f"{name} is neither a regressor nor a classifier: pass Dask...Regressor "
+            "or ...Classifier"
         )
     parameters = {k: v for k, v in estimator.get_params().items() if k != "client"}
     return kind(**parameters)
@@ -115,12 +112,12 @@ def check_cluster(estimator: Estimator, data: Data) -> StreamedSource:
     source = data.source
     if not isinstance(source, StreamedSource) or not isinstance(source.partitions, DaskParts):
         raise TypeError(
-            f"{name} is fitted on a table of Dask of more than 20,000 rows, and X is none: pass "
+            f"{name} is fitted on a table of Dask of more than 20,000 rows, but X is none: pass "
             f"{name.removeprefix('Dask')}, or a dask.dataframe"
         )
     if current_client() is None:
         raise ValueError(
-            f"{name} is fitted on the workers of dask.distributed, and there is no Client: open "
+            f"{name} is fitted on the workers of dask.distributed, but there is no Client: open "
             f"one, or pass {name.removeprefix('Dask')}"
         )
     return source
@@ -235,7 +232,7 @@ def cluster_split(
     name = type(estimator).__name__
     if not isinstance(cv, int | np.integer) or isinstance(cv, bool) or cv < 2:
         raise ValueError(
-            f"{argument('cv')} is {cv!r}, and folds of {name} are dealt on the workers: pass a "
+            f"{argument('cv')} is {cv!r}, but folds of {name} are dealt on the workers: pass a "
             "number of folds of 2 or more"
         )
     if n_repeats not in (None, 1):

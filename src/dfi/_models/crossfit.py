@@ -26,7 +26,7 @@ from dfi._models.predictor import (
     predictor_for,
     rows_seen,
 )
-from dfi._models.stack import SuperLearner, risk_of, variance_share
+from dfi._models.stack import LossRisk, Risk, SuperLearner, risk_of, variance_share
 from dfi._models.temperature import VARIANCE_SHARE, ScaleRisk, TemperatureScaled
 from dfi._models.weighted import check_takes_weights, weight_arguments
 from dfi._parameters import TABLE, TARGET, argument
@@ -36,13 +36,11 @@ from dfi.warnings import ExtrapolationWarning, warn
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from dfi._data.folds import Fold
     from dfi._data.outcome import Outcome, Survival
     from dfi._data.problem import Data
     from dfi._data.table import Table
     from dfi._data.weights import Weights
     from dfi._models.seeds import Seeds
-    from dfi._models.stack import LossRisk, Risk
     from dfi._types import Advance, Estimator, EstimatorLike, Floats, Ints, SplitsLike
 
 SMALL_FIT = 200_000
@@ -558,7 +556,7 @@ def of_all_rows(
         return repeats
     if in_time_order(repeats):
         raise ValueError(
-            f"{argument('cv')} splits along time, and {argument('fit_rows')} takes a random sample "
+            f"{argument('cv')} splits along time, but {argument('fit_rows')} takes a random sample "
             f"of the rows: leave {argument('fit_rows')} out, or pass a number of folds"
         )
     others = np.setdiff1d(np.arange(data.table.n_rows), data.fit)

@@ -222,11 +222,7 @@ def distribution_outcome(
     middles = (np.cumsum(held) - 0.5 * held) / mass.sum()
     known = Levels(cut.levels, cut.thresholds, middles[np.searchsorted(distinct, y)])
     members = tuple(
-        Outcome(
-            (y <= threshold) * share,
-            f"{name} ≤ {threshold:.4g} (quantile {at:.2g})",
-            "real",
-        )
+        Outcome((y <= threshold) * share, f"{name} ≤ {threshold:.4g} (quantile {at:.2g})", "real")
         for at, threshold in zip(cut.levels, cut.thresholds, strict=True)
     )
     if level is not None:

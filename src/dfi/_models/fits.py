@@ -77,13 +77,17 @@ P = ParamSpec("P")
 
 @dataclass
 class Cache:
-    """What was fitted for a table, and computed by :func:`once`; copies of fits share theirs."""
+    """What was fitted for a table, and computed by :func:`once`; copies of fits share theirs.
+
+    ``shared`` is what classes, or outcomes, of a table have in common, while they are explained.
+    """
 
     full: tuple[FoldModels, ...] | None = None
     halves: tuple[Training, CrossFit] | None = None
     seconds: float = 0.0
     members: dict[int, Cache] = field(default_factory=dict)
     computed: dict[Hashable, Any] = field(default_factory=dict)
+    shared: dict[Hashable, Any] = field(default_factory=dict)
 
 
 def once(compute: Callable[Concatenate[Fits, P], Found]) -> Callable[Concatenate[Fits, P], Found]:
@@ -256,7 +260,7 @@ class Fits:
         asked, model = model, as_model(model)
         if n_repeats not in (None, 1):
             raise ValueError(
-                f"{argument('n_repeats', n_repeats)} repeats the split of the rows, and "
+                f"{argument('n_repeats', n_repeats)} repeats the split of the rows, but "
                 f"{argument('cv', 'prefit')} splits none: leave {argument('n_repeats')} at 1"
             )
         seeds = Seeds.of(random_state) if seeds is None else seeds
@@ -404,7 +408,7 @@ class Fits:
                 whole=self if together else None,
                 member=True,
                 place=place,
-                cache=self.cache.members.setdefault(place, Cache()),
+                cache=self.cache.members.setdefault(place, Cache(shared=self.cache.shared)),
             )
             for place, member in enumerate(outcome.members)
         )

@@ -16,12 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 from dfi._data.frames import is_reordered
 from dfi._data.source import LARGE_ROWS
 from dfi._models.adapters import off_device
-from dfi._models.encoders import (
-    encoded_columns,
-    reads_raw_columns,
-    takes_missing,
-    unseen_levels,
-)
+from dfi._models.encoders import encoded_columns, reads_raw_columns, takes_missing, unseen_levels
 from dfi._models.learners import predicts_classes
 from dfi._models.parallel import interrupts_raised
 from dfi._models.temperature import TemperatureScaled, log_odds, probabilities
@@ -113,7 +108,7 @@ class Predictor:
         own = np.array(points, dtype=np.float64, order="C")
         value = self._evaluate(rows_seen(self.table, own, self.view, self.levels))
         if np.iscomplexobj(value) or np.ma.is_masked(value):
-            raise TypeError(f"{self.name} predicts no plain numbers")
+            raise TypeError(f"{self.name} does not predict plain numbers")
         return np.array(value, dtype=np.float64)
 
     def __call__(self, points: Floats) -> Floats:
@@ -136,9 +131,8 @@ class Predictor:
                 if unseen is None
                 else unseen
             )
-            raise ValueError(
-                f"{self.name} could not predict {len(points)} rows. {reason}"
-            ) from error
+            kind = UnpredictedError if unseen is None else ValueError
+            raise kind(f"{self.name} could not predict {len(points)} rows. {reason}") from error
         if is_reordered(value):
             raise ValueError(
                 f"{self.name} returned a Series whose labels are those of the rows in another "
@@ -176,7 +170,7 @@ class Predictor:
         if outside.any():
             what = "positive numbers" if self.domain == "positive" else "probabilities"
             raise ValueError(
-                f"{self.name} predicted {value[outside][0]:.4g}, and this loss needs {what}: "
+                f"{self.name} predicted {value[outside][0]:.4g}, but this loss needs {what}: "
                 "choose a model that predicts them, or another loss"
             )
         return value

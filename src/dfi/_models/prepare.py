@@ -15,20 +15,20 @@ from typing import TYPE_CHECKING, Any, get_args
 import numpy as np
 
 from dfi._data.frames import split_column, split_columns
-from dfi._data.outcome import Outcome, Quantile, SurvivalTarget
-from dfi._data.problem import read_data
+from dfi._data.outcome import Outcome, Quantile, SurvivalTarget, Task
+from dfi._data.problem import Data, UnitsKind, read_data
 from dfi._data.source import sampled_places, tickets
 from dfi._data.streams.gather import gather_frame
 from dfi._data.streams.keys import sorted_by_key
 from dfi._data.streams.parts import unwatched
 from dfi._data.streams.read import is_stream, open_stream, told_rows
-from dfi._data.survival import are_times, check_horizons, read_times
+from dfi._data.survival import Times, are_times, check_horizons, read_times
 from dfi._models.censoring import survival_outcome
 from dfi._models.cluster import is_cluster_learner
 from dfi._models.crossfit import split_data
 from dfi._models.curves import survival_model
 from dfi._models.distribution import LocationScale, distribution_outcome
-from dfi._models.fits import Cache, Fits
+from dfi._models.fits import Cache, Fits, Scale
 from dfi._models.learners import check_learner_suits_outcome, resolve_learner
 from dfi._models.parallel import Workers, progress_bar
 from dfi._models.pseudo import require_every_row
@@ -44,18 +44,14 @@ from dfi._parameters import (
     validated,
     whole,
 )
-from dfi.losses import resolve_loss
+from dfi.losses import Loss, LossLike, resolve_loss
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from dfi._data.everyday import Identifiers
-    from dfi._data.outcome import Task
-    from dfi._data.problem import Data, UnitsKind
     from dfi._data.streams.parts import Watch
-    from dfi._data.survival import Times
     from dfi._data.table import Missing
-    from dfi._models.fits import Scale
     from dfi._types import (
         EstimatorLike,
         GroupsLike,
@@ -65,7 +61,6 @@ if TYPE_CHECKING:
         TargetLike,
         VectorLike,
     )
-    from dfi.losses import Loss, LossLike
 
 PREFIT_FOLDS = 5
 """Folds of the models of censoring, where the regression was fitted elsewhere."""
@@ -190,11 +185,11 @@ def take_times(given: dict[str, Any]) -> Times | None:
         )
     if given.get("scale") == "margin":
         raise InvalidParameterError(
-            "scale='margin' is about classes, and this outcome is a time", "scale", "leave it out"
+            "scale='margin' is about classes, but this outcome is a time", "scale", "leave it out"
         )
     if is_stream(given["X"]):
         raise TypeError(
-            f"{TABLE} is a {type(given['X']).__name__}, a table that stays where it is, and times "
+            f"{TABLE} is a {type(given['X']).__name__}, a table that is not in memory, but times "
             "to an event are explained in memory: read it, or a random sample of its rows, into a "
             "data frame first"
         )
@@ -241,7 +236,7 @@ def distribution_fits(given: Mapping[str, Any]) -> Fits:
     target = given["target"]
     if data.outcome.kind not in ("real", "count"):
         raise InvalidParameterError(
-            f"{argument('target', target)} is about the distribution of a quantity, and {TARGET} "
+            f"{argument('target', target)} is about the distribution of a quantity, but {TARGET} "
             f"has {'several columns' if data.outcome.kind == 'several' else 'classes'}",
             "target",
             "leave it out, or pass one quantity",
@@ -271,11 +266,7 @@ def distribution_fits(given: Mapping[str, Any]) -> Fits:
         return replace(fits, data=replace(fits.data, outcome=outcome), settings=settings)
     # the models learn the quantity, and predict where it lies
     return replace(
-        fits,
-        data=replace(fits.data, outcome=outcome),
-        settings=settings,
-        whole=fits,
-        cache=Cache(),
+        fits, data=replace(fits.data, outcome=outcome), settings=settings, whole=fits, cache=Cache()
     )
 
 
@@ -339,7 +330,7 @@ def check_streamed(cv: SplitsLike) -> None:
     """Raise for splits that need all rows in memory."""
     if not isinstance(cv, int | np.integer | str) and not hasattr(cv, "split"):
         raise ValueError(
-            f"{argument('cv')} is a list of row numbers, and the rows of {TABLE} are not in "
+            f"{argument('cv')} is a list of row numbers, but the rows of {TABLE} are not in "
             "memory: pass a number of folds, or a splitter"
         )
 
@@ -366,15 +357,11 @@ def take_frame(
         if value is None or isinstance(value, str) or (role == "y" and several_named(value)):
             continue
         raise TypeError(
-            f"{role} is a {type(value).__name__}, and {TABLE} is a table that stays where it is: "
+            f"{role} is a {type(value).__name__}, but {TABLE} is a table that is not in memory: "
             f"name the column of {TABLE} that holds it, {argument(role, ...)}"
         )
     found = gather_frame(
-        given["X"],
-        seeds.child(ORDER).sequence(),
-        row_id=row_id,
-        together=clusters,
-        watch=watch,
+        given["X"], seeds.child(ORDER).sequence(), row_id=row_id, together=clusters, watch=watch
     )
     frame = found.frame
     if row_id is not None:
@@ -402,7 +389,7 @@ def read_streamed(given: Mapping[str, Any], sizes: SampleSizes, seeds: Seeds, wa
     asked = sizes.explain_rows
     if asked is None and fit < n:
         raise ValueError(
-            f"{argument('explain_rows', None)} explains all {n} rows, and {TABLE} is not in "
+            f"{argument('explain_rows', None)} explains all {n} rows, but {TABLE} is not in "
             f"memory: pass a number or 'auto', or {argument('fit_rows', n)} to gather them"
         )
     count = fit if asked is None or isinstance(asked, str) else max(fit, int(asked))
@@ -428,17 +415,17 @@ def with_fit_rows(
     count = whole("fit_rows", fit_rows, FEWEST_FIT)
     if prefit:
         raise ValueError(
-            f"{argument('fit_rows')} is about models that are fitted here, and "
+            f"{argument('fit_rows')} is about models that are fitted here, but "
             f"{argument('cv', 'prefit')} fits none: leave it out"
         )
     if data.row_groups is not None:
         raise ValueError(
-            f"{argument('fit_rows')} takes a random sample of the rows, and "
+            f"{argument('fit_rows')} takes a random sample of the rows, but "
             f"{argument('clusters')} keeps rows together: leave one of them out"
         )
     if not isinstance(cv, int | np.integer) and not hasattr(cv, "split"):
         raise ValueError(
-            f"{argument('fit_rows')} takes a random sample of the rows, and {argument('cv')} is a "
+            f"{argument('fit_rows')} takes a random sample of the rows, but {argument('cv')} is a "
             f"list of row numbers that says which are fitted on: leave {argument('fit_rows')} out"
         )
     n = data.table.n_rows

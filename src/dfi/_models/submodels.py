@@ -19,12 +19,18 @@ from sklearn.pipeline import FeatureUnion, Pipeline
 from sklearn.preprocessing import StandardScaler
 
 from dfi._data.levels import constant_columns
-from dfi._data.outcome import Outcome
+from dfi._data.outcome import Outcome, Survival
 from dfi._data.table import Table
 from dfi._models.crossfit import fit_model
 from dfi._models.encoders import column_names, keeps_columns, reads_raw_columns, takes_levels
-from dfi._models.fits import once
-from dfi._models.predictor import forest_values, is_plain_forest, predict_once, predictor_for
+from dfi._models.fits import Fits, once
+from dfi._models.predictor import (
+    Predictor,
+    forest_values,
+    is_plain_forest,
+    predict_once,
+    predictor_for,
+)
 from dfi._models.stack import SuperLearner, fit_members, rows_for
 from dfi._models.temperature import TemperatureScaled
 
@@ -33,9 +39,6 @@ if TYPE_CHECKING:
 
     from dfi._data import Fold, Weights
     from dfi._data.columns import Column
-    from dfi._data.outcome import Survival
-    from dfi._models.fits import Fits
-    from dfi._models.predictor import Predictor
     from dfi._types import Estimator, Floats, Ints, Native
 
 Submodel: TypeAlias = tuple[int, frozenset[int]]

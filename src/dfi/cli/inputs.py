@@ -9,15 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 from dfi._parameters import LEARNERS, LOSSES
 from dfi.cli import options
-from dfi.cli.console import ColumnsRefused, Refused, Unreadable
-from dfi.cli.options import split_names
+from dfi.cli.console import ColumnsRefused, Console, Refused, Unreadable
+from dfi.cli.options import Request, split_names
 
 if TYPE_CHECKING:
     import polars as pl
 
     from dfi._types import TransportLike
-    from dfi.cli.console import Console
-    from dfi.cli.options import Request
     from dfi.cli.roles import Selection
 
     Aside = tuple[pl.Series, str]
@@ -173,7 +171,7 @@ def _horizons(text: str | None) -> list[float] | None:
     try:
         return [float(part) for part in text.split(",")]
     except ValueError:
-        raise Refused(f"--horizon {text} is no time, nor several by commas") from None
+        raise Refused(f"--horizon {text} is not a time, or several separated by commas") from None
 
 
 def resolve_transport(

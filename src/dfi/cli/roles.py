@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 from sklearn.model_selection import TimeSeriesSplit
 
+from dfi._data.everyday import counters
 from dfi._data.frames import is_stored_index
 from dfi._data.text import find_numbers, spelling
 from dfi.cli.columns import (
@@ -62,12 +63,20 @@ def select(frame: pl.DataFrame, request: Request, console: Console) -> Selection
     if not features:
         raise Refused("no feature is left: every column is the target or left out")
     named = list(dict.fromkeys(name for name in roles if name is not None))
-    frame = with_numbers(frame.select([*features, *named]), [*features, *named], request)
+    frame = with_numbers(frame.select([*features, *named]), [*features, *named], request, console)
     _check_roles(frame, request)
     floats = [name for name, dtype in frame.schema.items() if dtype.is_float()]
     frame = frame.with_columns(pl.col(floats).fill_nan(None)) if floats else frame
     if request.missing == "error":
         _refuse_missing(frame, frame.columns)
+    if frame[target].null_count() and (counts_rows := counters(frame.select(features))):
+        # they count all rows, those without an outcome too
+        features = [name for name in features if name not in counts_rows]
+        if not features:
+            raise Refused("no feature is left: every column counts the rows")
+        told = ", ".join(f"{name} ({why})" for name, why in counts_rows.items())
+        console.say(f"left out: {told}")
+        frame = frame.drop(list(counts_rows))
     # what has no outcome cannot be explained; a row's weight, time or label may not be guessed
     frame = _without(frame, [target] if request.missing == "indicator" else named, console)
     _refuse_missing(frame, named)
@@ -98,7 +107,7 @@ def select_lazily(frame: pl.LazyFrame, request: Request, console: Console) -> pl
     ):  # fmt: skip
         if name is not None:
             raise Refused(
-                f"{option} needs all rows at once, and {request.data} is read in parts: give one "
+                f"{option} needs all rows at once, but {request.data} is read in parts: give one "
                 "file of some of the rows"
             )
     for option, asked in (
@@ -108,7 +117,7 @@ def select_lazily(frame: pl.LazyFrame, request: Request, console: Console) -> pl
     ):
         if asked:
             raise Refused(
-                f"{option} looks at all values first, and {request.data} is read in parts: give "
+                f"{option} looks at all values first, but {request.data} is read in parts: give "
                 "one file of some of the rows, or write the column as you want it"
             )
     schema = frame.collect_schema()
@@ -180,7 +189,7 @@ def _check_roles(frame: pl.DataFrame, request: Request) -> None:
         name = others[option]
         if name is not None and not frame[name].dtype.is_numeric():
             raise Refused(
-                f"--{option}: column {name!r} is no column of numbers (for instance "
+                f"--{option}: column {name!r} is not a column of numbers (for instance "
                 f"{_first_odd(frame[name])!r})"
             )
     if request.time is None:
@@ -188,7 +197,7 @@ def _check_roles(frame: pl.DataFrame, request: Request) -> None:
     time = frame[request.time]
     if not (time.dtype.is_numeric() or time.dtype.is_temporal()):
         raise Refused(
-            f"--time: column {request.time!r} is no column of numbers or dates (for instance "
+            f"--time: column {request.time!r} is not a column of numbers or dates (for instance "
             f"{_first_odd(time)!r}), and text has no order in time: "
             "write dates as 2024-01-31, or number the rows"
         )
@@ -244,7 +253,7 @@ def label(target: pl.Series, text: str) -> object:
             pass
     if target.dtype.is_float() and len(values) > FEW_CLASSES:
         raise Refused(
-            f"--pos-label {text} names a class, and {target.name!r} is a quantity: leave it out"
+            f"--pos-label {text} names a class, but {target.name!r} is a quantity: leave it out"
         )
     shown = sorted(map(str, values))[:10]
     close = difflib.get_close_matches(text, map(str, values), n=1)

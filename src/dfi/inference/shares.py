@@ -18,6 +18,8 @@ import numpy as np
 
 from dfi.inference.influence import Influence, InfluenceRows
 from dfi.inference.intervals import (
+    Alternative,
+    Expansion,
     check_level,
     expand_standard_errors,
     simultaneous_critical_value,
@@ -27,7 +29,6 @@ from dfi.inference.tests import p_values, z_statistics
 
 if TYPE_CHECKING:
     from dfi._types import Floats
-    from dfi.inference.intervals import Alternative, Expansion
 
 CLEAR = 2.0
 """Standard errors by which a total must exceed 0 for shares of it."""
@@ -117,8 +118,7 @@ def beside(first: InfluenceRows, second: InfluenceRows) -> InfluenceRows:
     """Return the columns of two side by side; they are of the same rows, in the same order."""
     if first.n_rows != second.n_rows:
         raise ValueError(
-            f"influence values of {first.n_rows} and of {second.n_rows} rows do not stand side by "
-            "side"
+            f"influence values of {first.n_rows} and of {second.n_rows} rows do not line up"
         )
     values = np.concatenate([first.values, second.values], axis=1)
     return InfluenceRows(values, first.weights, first.rows)

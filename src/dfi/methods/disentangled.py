@@ -35,7 +35,6 @@ from dfi.transports.base import (
     STRAIGHT_ONLY,
     TransportChoice,
     UnsuitableTransportError,
-    resolve_form,
 )
 from dfi.transports.walks import Parts, explained_parts
 
@@ -207,7 +206,7 @@ class Disentangled(Method):
                 return None
             raise ValueError(
                 f"{argument('explain_rows')} and {argument('max_seconds')} take a random sample of "
-                "rows that are independent, and these depend on each other "
+                "rows that are independent, but these depend on each other "
                 f"({argument('clusters')}, {worded('or folds along time', '--time')}): leave both "
                 "out"
             )
@@ -227,7 +226,7 @@ class Disentangled(Method):
         if drawn < min(FEWEST_COUNTED, all_there):
             raise ValueError(
                 f"{drawn} of the first {min(len(order), BLOCK)} rows that are explained have a "
-                f"weight above 0, and scores need {FEWEST_COUNTED}: leave rows of weight 0 out of "
+                f"weight above 0, but scores need {FEWEST_COUNTED}: leave rows of weight 0 out of "
                 f"{TABLE}, or pass a larger {argument('explain_rows')}"
             )
         reason = "asked for"
@@ -238,9 +237,22 @@ class Disentangled(Method):
         return RowPlan(order, n, reason, precise=asked == "auto", deadline=deadline)
 
     def _form(self, design: Transport, loss: Loss = SQUARED_ERROR, *, prefit: bool) -> ScoreForm:
-        form = resolve_form(self.form, prefit=prefit, square=loss.is_square and not self.additive)
+        """Return the form that rows are scored in: the cross form where models are fitted here.
+
+        That of a fitted model is the CPI form, for scores of single coordinates under a square of
+        errors, and else LOCO.
+        """
+        form = self.form
+        if prefit and form in (*CROSSED, "extrapolated"):
+            raise ValueError(
+                f"{argument('form', form)} multiplies two models fitted on disjoint rows; "
+                f"{argument('cv', 'prefit')} has one: use {argument('form', 'loco', 'cpi')}, or "
+                "let the models be fitted here"
+            )
         design.check(transport_error=self.transport_error, integration=self.quadrature)
-        return form
+        if form == "auto" and prefit:
+            return "cpi" if loss.is_square and not self.additive else "loco"
+        return "cross" if form == "auto" or form == "extrapolated" else form
 
     def form_for(self, design: Transport, fits: Fits) -> ScoreForm:
         """Return the form for the loss of these fits, or raise where there is none."""
@@ -258,20 +270,20 @@ class Disentangled(Method):
         if not loss.is_square:
             if self.form in ("cpi", "calibrated"):
                 raise ValueError(
-                    f"{argument('form', self.form)} is about squared errors, and "
+                    f"{argument('form', self.form)} is about squared errors, but "
                     f"{argument('loss', loss.name)} is none: use 'cross' or 'loco', or "
                     f"{argument('loss', 'squared-error')} ('brier' for classes)"
                 )
             if not design.any_loss:
                 raise ValueError(
-                    f"{argument('transport', design.name)} takes scores as products of errors, and "
+                    f"{argument('transport', design.name)} takes scores as products of errors, but "
                     f"{argument('loss', loss.name)} has none: use "
                     f"{argument('transport', 'gaussian')}, or {argument('loss', 'squared-error')} "
                     "('brier' for classes)"
                 )
             if self.additive:
                 raise ValueError(
-                    "Shapley values of groups add up to a variance, and "
+                    "Shapley values of groups add up to a variance, but "
                     f"{argument('loss', loss.name)} is none: use how='joint', or "
                     f"{argument('loss', 'squared-error')} ('brier' for classes)"
                 )
@@ -284,7 +296,7 @@ class Disentangled(Method):
         for column in columns:
             if np.count_nonzero(~constant[list(column.positions)]) > 1:
                 raise ValueError(
-                    f"transport_error={self.transport_error!r} is about straight lines, and "
+                    f"transport_error={self.transport_error!r} is about straight lines, but "
                     f"{column.name!r} has several columns, which are replaced as one: leave it at "
                     "'auto' (here 'jackknife'), or use 'ignore'"
                 )
@@ -320,7 +332,7 @@ class Disentangled(Method):
                 )
             if form == "calibrated":
                 raise ValueError(
-                    f"{argument('form', 'calibrated')} has a factor for each unit, and Shapley "
+                    f"{argument('form', 'calibrated')} has a factor for each unit, but Shapley "
                     f"values go along orders of several: use {argument('form', 'cross')} for them, "
                     "or joint scores"
                 )
@@ -332,7 +344,7 @@ class Disentangled(Method):
         if form == "calibrated" and min(map(len, fits.repeats)) < 2:
             raise ValueError(
                 f"{argument('form', 'calibrated')} takes the factor of a fold's rows from the "
-                "other folds of the same split, and cv has a split of one fold: pass a number of "
+                "other folds of the same split, but cv has a split of one fold: pass a number of "
                 f"folds, {argument('cv', 5)}, or use {argument('form', 'cross')}"
             )
         extrapolates = self.form == "extrapolated" or (
@@ -357,6 +369,13 @@ class Disentangled(Method):
                 f"{argument('transport', 'gaussian')}, or leave {argument('units', 'columns')}, "
                 f"which adds up columns{worded(' by result.group()', '')}"
             )
+        if (blocks.targets is not None or self.additive) and not design.straight:
+            raise ValueError(
+                "groups that overlap, and Shapley values of groups, replace several units as one, "
+                f"and {argument('transport', design.name)} bends these together: use "
+                f"{argument('transport', 'gaussian')}, or groups that do not overlap, with joint "
+                "scores"
+            )
         return Plan(choice, form, extrapolates, blocks, groups, self._row_plan(fits, design))
 
     def prepared(
@@ -366,12 +385,15 @@ class Disentangled(Method):
         design, blocks, population = ahead.choice.design, ahead.blocks, fits.population
 
         def fit(chosen: Transport) -> FittedTransport:
-            return chosen.fit_source(
-                population,
-                fits.constant,
-                columns=blocks.columns,
-                every_block=blocks.targets is not None or self.additive,
-            )
+            every = blocks.targets is not None or self.additive
+            # an outcome has no part in it: classes share one, with all that is kept of its law
+            kept: dict[object, FittedTransport] = fits.cache.shared if fits.member else {}
+            key = repr(chosen), blocks.columns, every
+            if key not in kept:
+                kept[key] = chosen.fit_source(
+                    population, fits.constant, columns=blocks.columns, every_block=every
+                )
+            return kept[key]
 
         task = Task(
             folds=models,
@@ -519,11 +541,15 @@ def _scored(transport: FittedTransport, task: Task) -> Scores:
         for fold in task.folds:
             for predictor in fold.predictors:
                 predictor(task.matrix[fold.test])
+        instead = (
+            f"{argument('transport', 'copula')}, which keeps every column within the values that "
+            "were seen, or "
+        )
         raise UnsuitableTransportError(
             f"{argument('transport', transport.design.name)} asks the model about rows that are "
-            f"not in the data, and it has no answer there ({error}). Use "
-            f"{argument('transport', 'copula')}, which keeps every column within the values that "
-            "were seen, or a model that takes any number (the logarithm of a negative one is none)"
+            f"not in the data, but it has no answer there ({error}). Use "
+            f"{'' if transport.design.name == 'copula' else instead}a model that takes any number "
+            "(the logarithm of a negative one is none)"
         ) from error
 
 

@@ -32,7 +32,7 @@ from dfi._parameters import argument
 from dfi._scoring.forms import CROSSED
 from dfi._scoring.scores import SAMPLE_ROWS
 from dfi.transports import resolve_transport
-from dfi.transports.players import explain_rows, players_of
+from dfi.transports.players import LocalRows, explain_rows, players_of
 from dfi.warnings import ExactnessWarning
 
 if TYPE_CHECKING:
@@ -45,7 +45,6 @@ if TYPE_CHECKING:
     from dfi._types import Floats, Ints
     from dfi.methods.disentangled import Disentangled
     from dfi.transports.base import FittedTransport, Transport
-    from dfi.transports.players import LocalRows
 
 LocalScale = Literal["response", "margin"]
 
@@ -156,8 +155,8 @@ def explain_locally(
 def refuse_loss(fits: Fits) -> None:
     if not fits.loss.has_generator:
         raise ValueError(
-            "local contributions add up means along latent lines, and predictions under "
-            f"{argument('loss', fits.loss.name)} are no means: explain with "
+            "local contributions add up means along latent lines, but predictions under "
+            f"{argument('loss', fits.loss.name)} are not means: explain with "
             f"{argument('loss', 'squared-error', 'brier', 'log-loss', 'poisson', 'gamma')}"
         )
 
@@ -176,7 +175,7 @@ def straight_design(
         design = choice.design
     if design.epsilon > 0 or design.published:
         raise ValueError(
-            f"{argument('transport', design.label())} blurs rows (epsilon > 0), and {what} along "
+            f"{argument('transport', design.label())} blurs rows (epsilon > 0), but {what} along "
             "the lines of the rows themselves: explain with "
             f"{argument('transport', 'gaussian', 'copula')}"
         )
@@ -256,7 +255,7 @@ def _on_scale(predictor: Predictor, fits: Fits, scale: LocalScale | None) -> Pre
         return replace(predictor, scale="probability")
     if fits.outcome.kind != "binary" or fits.member or not predicts_classes(predictor.model):
         raise ValueError(
-            "scale='margin' explains the log-odds of a classifier of two classes, and these models "
+            "scale='margin' explains the log-odds of a classifier of two classes, but these models "
             f"predict {_what(fits)}: leave scale at 'response'"
         )
     return replace(predictor, scale="margin", shrink=None, domain="real")

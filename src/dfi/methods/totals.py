@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dfi._findings import Finding, in_percent, listed
+from dfi._findings import Finding, Severity, in_percent, listed
 from dfi._parameters import argument
 from dfi.inference.influence import standard_errors
 
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from dfi._data.weights import Weights
-    from dfi._findings import Severity
     from dfi._scoring.forms import ScoreForm
     from dfi._scoring.scores import Task
     from dfi._types import Floats
@@ -51,11 +50,11 @@ HARDLY = 0.01
 """Share of a bound that is none to miss it by: a product of two has an order of 2 to the letter."""
 
 TOLERANCE = 0.1
-"""Share of what is explained by which scores may miss it: linear models on eight real tables are
-within .04 of it."""
+"""Share of the explained variance by which scores may miss it: linear models on eight real tables
+are within .04 of it."""
 
 ADDITIVE = 1e-6
-"""Share of what is explained up to which an interaction is rounding."""
+"""Share of the explained variance up to which an interaction is rounding."""
 
 OF_INTERACTION = 3.0
 """What interactions add to the sum of the scores, over what a ``Fidelity`` sees of them: 2 for
@@ -257,7 +256,7 @@ def sum_of_scores(
             "sum",
             "distrust",
             f"the scores add up to {totals.of_variance:.3g} times {totals.whole}, of which the "
-            "regression explains nothing for sure",
+            "regression explains nothing for certain",
             {"of_variance": totals.of_variance},
             UNLIKE,
         )

@@ -51,9 +51,6 @@ def split_data(parted: Split, *, top: int | None = 20) -> Frame:
 
     Examples
     --------
-    >>> import dfi
-    >>> sample = dfi.datasets.m1(500, rho=0.8, d=3)
-    >>> split = dfi.explain(sample.X, sample.y, "linear", cv=2).split()
     >>> dfi.plots.split_data(split, top=2)["feature"].tolist()
     ['x0', 'x1']
     """
@@ -78,9 +75,6 @@ def split(parted: Split, *, top: int | None = 20, ax: Axes | None = None) -> Axe
 
     Examples
     --------
-    >>> import dfi
-    >>> sample = dfi.datasets.m1(500, rho=0.8, d=3)
-    >>> split = dfi.explain(sample.X, sample.y, "linear", cv=2).split()
     >>> [text.get_text() for text in dfi.plots.split(split, top=2).get_yticklabels()]
     ['x0', 'x1']
     """
@@ -102,7 +96,7 @@ def split(parted: Split, *, top: int | None = 20, ax: Axes | None = None) -> Axe
     ax.plot(shown["share"], rows, "D", color="black", markersize=4, label="share")
     style.zero_line(ax)
     style.label_rows(ax, shown["feature"])
-    ax.set_xlabel("share of what is explained", fontsize=9)
+    ax.set_xlabel("share of the explained variance", fontsize=9)
     style.say_how_many(ax, count, len(parted.names))
     style.small_legend(ax)
     return ax

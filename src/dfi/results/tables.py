@@ -8,19 +8,18 @@ import numpy as np
 
 from dfi.inference.ranks import rank_sets
 from dfi.inference.shares import Shares, is_clear, shares_of
-from dfi.inference.tests import adjust_p_values, estimate_of, estimate_one
+from dfi.inference.tests import Adjustment, Estimate, adjust_p_values, estimate_of, estimate_one
 
 if TYPE_CHECKING:
     from dfi._types import Floats, Ints
     from dfi.inference.influence import Influence
     from dfi.inference.intervals import Alternative, Expansion
-    from dfi.inference.tests import Adjustment, Estimate
     from dfi.results.importance import Importance
 
 ShareOf = Literal["explained", "null", "sum"]
 """What a share is of: what is explained, the null loss, the sum of the scores."""
 
-NO_SIGNAL = "what is explained is not clearly above 0 (less than two standard errors)"
+NO_SIGNAL = "the explained variance is not clearly above 0 (less than two standard errors)"
 
 SHARE_COLUMNS = {"share": "share", "share_low": "ci_low", "share_high": "ci_high"}
 """Columns of a table about the share of a unit, and their names beside each other alone."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import unicodedata
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
@@ -20,8 +20,6 @@ from dfi.results.tables import SHARE_COLUMNS, score_table, share_table
 from dfi.results.text import missing_shares
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from dfi._types import Floats, Ints
     from dfi.inference.tests import Adjustment
     from dfi.results.importance import Importance
@@ -238,7 +236,7 @@ def class_columns(result: Importance, top: int | None = None) -> Columns:
     ``share`` is NaN where what is explained of a class is not known, or not clearly above 0.
     """
     if not result.by_outcome:
-        raise ValueError("this result is of one outcome: there are no classes to show")
+        raise ValueError("this result has one outcome: there are no classes to show")
     order = leading(result.scores, top)
     parts = [unit_columns(part) | share_columns(part) for part in result.by_outcome.values()]
     names = np.array(list(result.by_outcome), dtype=object)

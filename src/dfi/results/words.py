@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from dfi._models.quality import Quality
     from dfi.inference.tests import Estimate
 
-SHARE = "share of what is explained"
+SHARE = "share of the explained variance"
 """What the first number of a unit is."""
 
 VARIANCE = "variance of the outcome"
@@ -114,6 +114,10 @@ def loss_of(spec: Mapping[str, object]) -> str:
     return str(spec.get("loss") or "squared-error").replace("squared error", "squared-error")
 
 
+def is_square(spec: Mapping[str, object]) -> bool:
+    return loss_of(spec) in _SQUARES
+
+
 def unit_of(spec: Mapping[str, object]) -> str:
     told = spec.get("unit")
     if isinstance(told, str):
@@ -186,9 +190,9 @@ def sample_text(spec: Mapping[str, object]) -> str:
 def interaction_text(found: Estimate) -> str:
     """Say how much of what is explained features do together, not each for itself."""
     if found.ci_high <= 0.0:
-        return "Nothing says that features act together: no interactions are seen."
+        return "No interactions are seen."
     interval = f"{percent(max(found.ci_low, 0.0))} to {percent(found.ci_high)}"
     return (
-        f"Interactions make up at most {percent(max(found.value, 0.0))} of what is explained "
+        f"Interactions: at most {percent(max(found.value, 0.0))} of the explained variance "
         f"({percent(found.level)} interval {interval})."
     )
