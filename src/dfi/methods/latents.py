@@ -8,7 +8,7 @@ import numpy as np
 
 from dfi._findings import Finding
 from dfi._parameters import argument, worded
-from dfi.transports.auto import choose_transport
+from dfi.transports.auto import Auto
 
 if TYPE_CHECKING:
     from dfi._scoring.scores import Scores, Task
@@ -61,7 +61,7 @@ def other_transport(
     if task.columns != task.table.columns:
         return "No other transport takes groups as units"
     matrix, weights = task.table.matrix[scored.rows], task.weights.take(scored.rows)
-    choice = choose_transport(matrix, weights, task.constant, task.table.columns, seed)
+    choice = Auto().choose(matrix, weights, task.constant, task.table.columns, seed)
     auto = argument("transport", "auto")
     call = worded("dfi.sensitivity(X, y)", "dfi sensitivity")
     compare = f"{call} shows what depends on the transport"
