@@ -12,7 +12,7 @@ import numpy as np
 from dfi._data import source
 from dfi._data.frames import is_table
 from dfi._data.groups import read_groups
-from dfi._data.outcome import Outcome
+from dfi._data.outcome import Levels, Outcome
 from dfi._models.distribution import SMALLEST
 from dfi._models.fits import Cache, Fits
 from dfi._models.learners import no_learner_of
@@ -44,7 +44,6 @@ from dfi.warnings import InferenceWarning, WeakModelWarning, warn
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from dfi._data.outcome import Levels
     from dfi._data.table import Table
     from dfi._types import Array, Floats, GroupsLike, Ints, TableLike
 
@@ -148,7 +147,7 @@ class FittedSource:
         fits = self.fits
         if fits.outcome.distribution is not None:
             raise ValueError(
-                "a list of features to keep is made by refits of a mean, and this result is of a "
+                "a list of features to keep is made by refits of a mean, but this result is of a "
                 "distribution: explain the mean, or log |residual| for the spread, and keep from "
                 "that"
             )
@@ -260,7 +259,7 @@ def _one_outcome(fits: Fits, outcome: str | None) -> Fits:
     if not members:
         if outcome is not None:
             raise ValueError(
-                f"outcome={outcome!r} chooses one of several classes or outcomes, and this result "
+                f"outcome={outcome!r} chooses one of several classes or outcomes, but this result "
                 "is of one: leave it out"
             )
         return fits

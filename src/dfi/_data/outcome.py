@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from dfi._data.survival import Times
     from dfi._findings import Finding
-    from dfi._types import Bools, Floats, Native
+    from dfi._types import Bools, Floats, Ints, Native
 
 OutcomeKind = Literal["real", "binary", "count", "classes", "several"]
 SurvivalTarget = Literal["rmst", "probability"]
@@ -74,6 +74,10 @@ class Survival:
     horizon: float
     told: Mapping[str, object]
     brier: float
+
+    def take(self, rows: Bools | Ints) -> Survival:
+        """Return some of the rows."""
+        return replace(self, times=self.times.take(rows))
 
 
 @dataclass(frozen=True, eq=False)
@@ -254,14 +258,14 @@ def outcome_rule(
     if task == "classification" or (task == "auto" and (two or shown.kind == "boolean")):
         if distinct is None:
             raise ValueError(
-                f"{argument('task', 'classification')} makes every number of {TARGET} a class, and "
+                f"{argument('task', 'classification')} makes every number of {TARGET} a class, but "
                 f"{TARGET} has too many different ones: bin them, or leave {argument('task')} at "
                 "'auto'"
             )
         return _number_rule(shown, distinct, positive)
     if positive is not None:
         raise ValueError(
-            f"{argument('pos_label', positive)} names the class that is explained, and {TARGET} is "
+            f"{argument('pos_label', positive)} names the class that is explained, but {TARGET} is "
             f"a quantity: leave it out, or pass {argument('task', 'classification')}"
         )
     integer = shown.kind == "integer"
@@ -323,7 +327,7 @@ def _read_several(
 ) -> Outcome:
     if task == "classification" or positive is not None:
         raise ValueError(
-            f"{TARGET} has {len(columns)} columns, and several outcomes are explained as "
+            f"{TARGET} has {len(columns)} columns, but several outcomes are explained as "
             f"quantities: leave {argument('task')} and {argument('pos_label')} out, or explain one "
             "column of classes at a time"
         )
@@ -395,8 +399,8 @@ def class_outcome(
     texts = [str(label) for label in labels]
     if len(labels) < 2:
         raise ValueError(
-            f"{TARGET} has one class only ({labels[0]!r} in every row): there is nothing to tell "
-            "apart."
+            f"{TARGET} has one class only ({labels[0]!r} in every row): there is nothing to "
+            "explain."
         )
     chosen = position_of(positive, labels)
     in_order = texts == sorted(texts) or _is_sorted(labels)

@@ -33,7 +33,7 @@ import numpy as np
 from scipy.special import ndtr, ndtri
 from sklearn.linear_model import GammaRegressor, LogisticRegression, PoissonRegressor
 
-from dfi._lines.base import ROUNDING, LineMoments, Lines, Reference, blocks
+from dfi._lines.base import ROUNDING, LineModel, LineMoments, Lines, Reference, blocks
 from dfi._lines.closed_form import (
     BoundedLines,
     HingeLines,
@@ -48,7 +48,6 @@ from dfi._models.glm import LinkedQuadratic, LinkedRidge
 from dfi._models.linked import LinkedNetwork
 
 if TYPE_CHECKING:
-    from dfi._lines.base import LineModel
     from dfi._lines.kernels_linked import Hinges
     from dfi._lines.trees.model import TreeLines
     from dfi._types import Bools, Floats, Ints
@@ -386,9 +385,7 @@ def before_map(
     return replace(model, parts=found) if len(found) == len(parts) else None
 
 
-def smooth_margin(
-    model: LinkedRidge | LinkedNetwork,
-) -> LinearLines | QuadraticLines | HingeLines:
+def smooth_margin(model: LinkedRidge | LinkedNetwork) -> LinearLines | QuadraticLines | HingeLines:
     """Return the margin of one of our own models along lines, before it is kept within bounds."""
     if isinstance(model, LinkedNetwork):
         return HingeLines(

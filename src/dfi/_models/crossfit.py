@@ -12,6 +12,7 @@ import numpy as np
 from joblib import delayed
 from sklearn import config_context
 from sklearn.base import clone
+from sklearn.utils.validation import has_fit_parameter
 
 from dfi._data.folds import Fold, in_time_order, read_folds, split_halves, widened
 from dfi._data.source import tickets
@@ -35,7 +36,7 @@ from dfi.warnings import ExtrapolationWarning, warn
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from dfi._data.outcome import Outcome
+    from dfi._data.outcome import Outcome, Survival
     from dfi._data.problem import Data
     from dfi._data.table import Table
     from dfi._data.weights import Weights
@@ -379,7 +380,11 @@ def fit_model(
         # nothing can be learned from a column that is missing in all of these rows, and
         # scikit-learn's boosting fails on one: any number does
         X = np.where(np.isnan(X).all(axis=0), 0.0, X)
-    given = weight_arguments(model, None if weights is None else weights.values[rows])
+    given: dict[str, Floats | Survival] = {
+        **weight_arguments(model, None if weights is None else weights.values[rows])
+    }
+    if outcome.survival is not None and has_fit_parameter(model, "survival"):
+        given["survival"] = outcome.survival.take(rows)
     if weights is not None and not weights.values[rows].any():
         raise ValueError(
             f"the weights of all {len(rows)} rows that a model is to be fitted on are 0: give more "
@@ -551,7 +556,7 @@ def of_all_rows(
         return repeats
     if in_time_order(repeats):
         raise ValueError(
-            f"{argument('cv')} splits along time, and {argument('fit_rows')} takes a random sample "
+            f"{argument('cv')} splits along time, but {argument('fit_rows')} takes a random sample "
             f"of the rows: leave {argument('fit_rows')} out, or pass a number of folds"
         )
     others = np.setdiff1d(np.arange(data.table.n_rows), data.fit)

@@ -222,11 +222,7 @@ def distribution_outcome(
     middles = (np.cumsum(held) - 0.5 * held) / mass.sum()
     known = Levels(cut.levels, cut.thresholds, middles[np.searchsorted(distinct, y)])
     members = tuple(
-        Outcome(
-            (y <= threshold) * share,
-            f"{name} ≤ {threshold:.4g} (quantile {at:.2g})",
-            "real",
-        )
+        Outcome((y <= threshold) * share, f"{name} ≤ {threshold:.4g} (quantile {at:.2g})", "real")
         for at, threshold in zip(cut.levels, cut.thresholds, strict=True)
     )
     if level is not None:
@@ -235,5 +231,7 @@ def distribution_outcome(
         known = replace(known, beside=(ends.levels, ends.thresholds))
         whole = Outcome(members[0].values, members[0].name, "real", distribution=known)
         return whole, (*cut.thresholds, *ends.thresholds), 1.0
-    whole = Outcome(y, f"distribution of {name}", "several", members=members, distribution=known)
+    whole = Outcome(
+        y, f"the distribution of {name}", "several", members=members, distribution=known
+    )
     return whole, cut.thresholds, float(share)

@@ -189,7 +189,6 @@ class PairSpace:
     pairs: Ints
 
     def lines(self, points: Floats, latent: Floats, units: Ints) -> Lines:
-        """Return the lines of units of one coordinate."""
         coordinates = np.array([self.joints[k].coordinates[0] for k in units], dtype=np.intp)
         return Lines(
             np.ascontiguousarray(points),
@@ -222,7 +221,6 @@ class PairSpace:
         return given, again
 
     def quantiles(self, coordinate: int, places: Floats) -> Floats:
-        """Return quantiles of the law of a coordinate."""
         values, cumulative = self.reference.values, self.reference.cumulative
         if values is None or cumulative is None:
             return np.asarray(norm.ppf(places))

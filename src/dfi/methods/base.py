@@ -9,10 +9,10 @@ import numpy as np
 
 from dfi._lines.choose import Quadrature, line_model
 from dfi._lines.closed_form import as_linear
-from dfi._models.fits import once
+from dfi._models.fits import Fits, once
 from dfi._models.predictor import predict_once
-from dfi._models.quality import combined_quality
-from dfi._scoring.forms import explained_rows
+from dfi._models.quality import Quality, combined_quality
+from dfi._scoring.forms import ScoreForm, explained_rows
 from dfi._scoring.scores import pool
 
 if TYPE_CHECKING:
@@ -22,9 +22,6 @@ if TYPE_CHECKING:
     from dfi._data.weights import Weights
     from dfi._lines.base import LineModel
     from dfi._models.crossfit import FoldModels
-    from dfi._models.fits import Fits
-    from dfi._models.quality import Quality
-    from dfi._scoring.forms import ScoreForm
     from dfi._types import Bools, Floats, Ints
 
 SAMPLE_ROWS = 200

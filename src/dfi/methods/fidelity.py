@@ -19,7 +19,7 @@ import numpy as np
 from dfi._findings import Finding
 from dfi._models.seeds import named_seed
 from dfi._parameters import argument
-from dfi.transports.base import thin
+from dfi.transports.base import Fitted, FittedTransport, Transport, thin
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from dfi._data.weights import Weights
     from dfi._scoring.scores import Task
     from dfi._types import Floats, Ints
-    from dfi.transports.base import Fitted, FittedTransport, Transport
 
     Predict: TypeAlias = Callable[[Floats], Floats]
 
@@ -195,10 +194,7 @@ def _moments(values: Floats, share: Floats) -> tuple[float, float, float]:
 
 
 def keeping_variance(
-    transport: Fitted,
-    task: Task,
-    seed: np.random.SeedSequence,
-    fit: Callable[[Transport], Fitted],
+    transport: Fitted, task: Task, seed: np.random.SeedSequence, fit: Callable[[Transport], Fitted]
 ) -> tuple[Fitted, str]:
     """Return a transport that keeps the variance of the models' predictions, and what was done.
 

@@ -9,13 +9,12 @@ import numpy as np
 from dfi._parameters import validated
 from dfi.plots import style
 from dfi.results.levels import level_columns
-from dfi.results.views import short_names
+from dfi.results.views import Columns, short_names
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from dfi.results.importance import Importance
-    from dfi.results.views import Columns
 
 
 def _levels_data(result: Importance, *, top: int | None = 6) -> Columns:

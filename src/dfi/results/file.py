@@ -129,7 +129,7 @@ def thaw(value: Json) -> Json:
     return value
 
 
-class Rebuilt:
+class FrozenRecord:
     """A frozen dataclass with read-only mappings, which do not pickle: it is made of plain ones."""
 
     def __reduce__(self) -> tuple[object, ...]:
@@ -337,7 +337,7 @@ def _read_array(
             raise ValueError("it is laid out in a way that dfi never writes")
         count = math.prod(shape)
         if count * dtype.itemsize != size - head.tell():
-            raise ValueError(f"its header says {count} values, and its member has {size} bytes")
+            raise ValueError(f"its header says {count} values, but its member has {size} bytes")
         array = np.empty(shape, dtype)
         content = array.reshape(-1).view(np.uint8)
         digest = hashlib.sha256(head.getvalue()[: head.tell()])

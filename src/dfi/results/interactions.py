@@ -17,7 +17,7 @@ from dfi.inference.intervals import check_level
 from dfi.inference.shares import is_clear, shares_of
 from dfi.inference.tests import Estimate, UnitInference, adjust_p_values
 from dfi.results.columns import PAIRS, in_order, text_lines
-from dfi.results.file import Rebuilt, freeze
+from dfi.results.file import FrozenRecord, freeze
 from dfi.results.tables import SHARE_COLUMNS
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ UNDERFITS = (
 
 @exemplified
 @dataclass(frozen=True, eq=False, repr=False)
-class Interactions(Rebuilt):
+class Interactions(FrozenRecord):
     r"""Scores of pairs of features: what two of them explain together, beyond what they add up to.
 
     With :math:`D_{jk}` the joint effect of two latent coordinates and :math:`g` the least-squares
@@ -324,8 +324,8 @@ def named_pair(pair: object, names: Sequence[str]) -> tuple[int, int]:
     places = [place_of(name, names) for name in pair]
     if places[0] == places[1]:
         raise ValueError(
-            f"{pair[0]!r} with itself is no pair: name two units; a curve of one feature is part "
-            "of its own score"
+            f"{pair[0]!r} with itself is not a pair: name two units; a curve of one feature is "
+            "part of its own score"
         )
     return places[0], places[1]
 

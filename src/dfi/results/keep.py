@@ -12,7 +12,7 @@ from dfi._data import as_frame
 from dfi._docstrings import exemplified
 from dfi.inference.influence import read_only
 from dfi.results.columns import KEPT, in_order
-from dfi.results.file import Rebuilt, freeze
+from dfi.results.file import FrozenRecord, freeze
 from dfi.results.numbers import bare_percent, text_table
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @exemplified
 @dataclass(frozen=True, eq=False, repr=False)
-class KeepList(Rebuilt):
+class KeepList(FrozenRecord):
     r"""The smallest set of units found that expresses a part of the signal with confidence.
 
     With :math:`\mu_S` the regression on a set ``S`` and :math:`R` the risk, the set loses

@@ -14,7 +14,7 @@ from dfi._docstrings import exemplified
 from dfi._parameters import TABLE, validated
 from dfi.inference.influence import read_only
 from dfi.results.columns import LOCAL, in_order
-from dfi.results.file import Rebuilt, freeze
+from dfi.results.file import FrozenRecord, freeze
 from dfi.results.numbers import SHOWN_ROWS, decimals, more_text, plain
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ _WIDE = ("row", "base", "prediction", "higher_order")
 
 @exemplified
 @dataclass(frozen=True, eq=False, repr=False)
-class LocalAttributions(Rebuilt):
+class LocalAttributions(FrozenRecord):
     r"""Contributions of units to the predictions of single rows.
 
     :math:`\sum_l c_{il} = \hat\mu(x_i) - \text{base}_i` in every row: the latent Shapley value of
@@ -393,7 +393,7 @@ def positions_of(rows: object, n_rows: int, name: str = "rows") -> Ints | None:
         if given.dtype.kind == "b":
             if len(given) != n_rows:
                 raise ValueError(
-                    f"{name} is a mask of {len(given)} rows, and there are {n_rows}: pass one "
+                    f"{name} is a mask of {len(given)} rows, but there are {n_rows}: pass one "
                     "value for each row"
                 )
             given = np.flatnonzero(given)
@@ -403,7 +403,7 @@ def positions_of(rows: object, n_rows: int, name: str = "rows") -> Ints | None:
     outside = (found < -n_rows) | (found >= n_rows)
     if outside.any():
         raise ValueError(
-            f"{name} has the position {int(found[outside][0])}, and there are {n_rows} rows: "
+            f"{name} has the position {int(found[outside][0])}, but there are {n_rows} rows: "
             f"positions go from 0 to {n_rows - 1}"
         )
     return np.where(found < 0, found + n_rows, found)

@@ -10,7 +10,7 @@ import numpy as np
 
 from dfi._data import as_frame
 from dfi._docstrings import exemplified
-from dfi.inference.tests import adjust_p_values
+from dfi.inference.tests import Adjustment, adjust_p_values
 from dfi.results.columns import SELECTED, in_order
 from dfi.results.numbers import SHOWN_ROWS, more_text, probability, text_table
 
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from dfi._types import Array, Floats, Frame
-    from dfi.inference.tests import Adjustment
     from dfi.results.importance import Importance
 
 RATES = {

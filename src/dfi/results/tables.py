@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 ShareOf = Literal["explained", "null", "sum"]
 """What a share is of: what is explained, the null loss, the sum of the scores."""
 
-NO_SIGNAL = "what is explained is not clearly above 0 (less than two standard errors)"
+NO_SIGNAL = "the explained variance is not clearly above 0 (less than two standard errors)"
 
 SHARE_COLUMNS = {"share": "share", "share_low": "ci_low", "share_high": "ci_high"}
 """Columns of a table about the share of a unit, and their names beside each other alone."""
@@ -37,10 +37,14 @@ def total_estimate(result: Importance, column: int) -> Estimate | None:
 
 
 def headline(result: Importance) -> Influence:
-    """Return what units are ordered and ranked by: their parts of what is explained, or scores."""
-    if result.parts is None:
+    """Return what units are ordered and ranked by: their parts of what is explained, or scores.
+
+    Scores too where what is explained is not clear of 0, and no shares are shown.
+    """
+    p = len(result.names)
+    if result.parts is None or not is_clear(result.parts.summed(np.eye(p + 1)[p:])):
         return result.basis
-    return result.parts.summed(np.eye(len(result.names), len(result.names) + 1))
+    return result.parts.summed(np.eye(p, p + 1))
 
 
 def ratios(

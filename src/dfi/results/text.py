@@ -12,7 +12,7 @@ from dfi.results import words
 from dfi.results.columns import UNITS, text_lines
 from dfi.results.numbers import SHOWN_ROWS, number, percent
 from dfi.results.tables import full_table
-from dfi.results.trust import SHOWN_REASONS
+from dfi.results.trust import SHOWN_REASONS, Trust
 
 if TYPE_CHECKING:
     import os
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
     from dfi.report import Report
     from dfi.results.importance import Importance
-    from dfi.results.trust import Trust
 
 UNRELATED = "independent of every feature that the model uses"
 """What a score of exactly 0 means, in the words of text, table and page."""

@@ -34,7 +34,7 @@ from dfi._parameters import validated
 from dfi.inference.influence import read_only
 from dfi.inference.shares import CLEAR
 from dfi.results.columns import JOINS, in_order
-from dfi.results.file import Rebuilt, freeze, thaw
+from dfi.results.file import FrozenRecord, freeze, thaw
 from dfi.results.numbers import SHOWN_ROWS, bare_percent, more_text, text_table
 from dfi.results.tables import NO_SIGNAL, ratios
 from dfi.results.views import UNATTRIBUTED, attribution_of, leading, members_of, overlaps, shorten
@@ -51,7 +51,7 @@ ROUNDING = 1e-9
 
 @exemplified
 @dataclass(frozen=True, eq=False, repr=False)
-class SignalTree(Rebuilt):
+class SignalTree(FrozenRecord):
     r"""A tree of units by how much signal they share: who says the same.
 
     The similarity of two units is the part of their signal that both express, coordinate by
@@ -67,7 +67,7 @@ class SignalTree(Rebuilt):
     names : tuple of str
         The units.
     shares : ndarray of shape (p,)
-        Their shares of what is explained.
+        Their shares of the explained variance.
     similarities : ndarray of shape (p, p)
         The similarity of every two units.
     links : ndarray of int of shape (p - 1, 2)
@@ -75,7 +75,7 @@ class SignalTree(Rebuilt):
     similarity : ndarray of shape (p - 1,)
         At which similarity, falling: every two units of the group share that much at least.
     share, share_low, share_high : ndarray of shape (p - 1,)
-        The share of what is explained that the units of the group have together, and its interval.
+        The share of the explained variance that the units have together, with its interval.
     level : float
         The confidence of the intervals.
     columns : mapping of str to tuple of str, optional

@@ -16,7 +16,7 @@ import numpy as np
 
 from dfi._models.seeds import Seeds
 from dfi._parameters import validated_fields
-from dfi.transports.base import Transport, TransportChoice, repeated_rows
+from dfi.transports.base import FittedTransport, Transport, TransportChoice, repeated_rows
 from dfi.transports.brenier import Brenier
 from dfi.transports.copula import Copula
 from dfi.transports.gaussian import Gaussian
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from dfi._data.columns import Column
     from dfi._data.weights import Weights
     from dfi._types import Bools, Floats, Plain
-    from dfi.transports.base import FittedTransport
 
 ERRORS = 2.5
 """Standard errors of likelihood that a potential has to gain."""

@@ -59,7 +59,7 @@ from joblib import delayed
 
 from dfi._data.columns import Column
 from dfi._data.levels import constant_columns
-from dfi._lines.base import Lines
+from dfi._lines.base import LineModel, Lines, Reference
 from dfi._lines.closed_form import LinearLines, as_linear
 from dfi._models.parallel import in_parallel
 from dfi._scoring.donors import (
@@ -74,18 +74,12 @@ from dfi._scoring.donors import (
     joint_product,
     number_of_donors,
 )
-from dfi._scoring.error import (
-    CheckedRows,
-    most_nodes,
-    settle_nodes,
-    with_nodes,
-    worth_saying,
-)
+from dfi._scoring.error import CheckedRows, most_nodes, settle_nodes, with_nodes, worth_saying
 from dfi._scoring.forms import calibrated
 from dfi._scoring.lines import scores_along, unread_coordinates
-from dfi._scoring.scores import Scores, calibrate, fold_lines, pool, rows_held_out
-from dfi._scoring.swapped import Changes
-from dfi.transports.base import FittedTransport, jackknifed, kept_factors, thin
+from dfi._scoring.scores import Scores, Task, calibrate, fold_lines, pool, rows_held_out
+from dfi._scoring.swapped import Changes, Corrected
+from dfi.transports.base import FittedTransport, Transport, jackknifed, kept_factors, thin
 from dfi.transports.cells import TIE
 from dfi.transports.linear_error import FIXED, SecondOrderBias
 
@@ -94,15 +88,11 @@ if TYPE_CHECKING:
 
     from dfi._data.moments import Moments
     from dfi._data.weights import Weights
-    from dfi._lines.base import LineModel, Reference
     from dfi._models.crossfit import FoldModels
     from dfi._scoring.error import LineError, Nodes
     from dfi._scoring.geometry import Geometry
-    from dfi._scoring.scores import Task
-    from dfi._scoring.swapped import Corrected
     from dfi._types import Bools, Floats, Ints, Plain
     from dfi.losses import Loss
-    from dfi.transports.base import Transport
     from dfi.transports.covariance import Estimated
     from dfi.transports.gaussian import LinearTransport
 
@@ -159,7 +149,6 @@ class UnitBlock:
     def with_coordinates(
         self, encoder: Floats, values: _UnitValues, held: tuple[tuple[int, int], ...]
     ) -> UnitBlock:
-        """Return the unit with further coordinates."""
         encoder, decoder = _white(np.hstack([self.encoder, encoder]), values)
         rare = () if self.missingness else self.rare  # an indicator is all there was to add
         return replace(self, encoder=encoder, decoder=decoder, rare=rare, held=held)
@@ -184,7 +173,6 @@ class WithinUnits:
 
     @property
     def owner(self) -> Ints:
-        """The block of each coordinate."""
         return np.repeat(np.arange(len(self.blocks)), [block.rank for block in self.blocks])
 
     @property
@@ -198,7 +186,6 @@ class WithinUnits:
 
     @property
     def places(self) -> list[Ints]:
-        """The coordinates of each block."""
         ends = np.cumsum([block.rank for block in self.blocks])
         return [
             np.arange(end - block.rank, end) for end, block in zip(ends, self.blocks, strict=True)
@@ -357,11 +344,7 @@ class _Rest:
 
 
 def whitened_by(
-    correlation: Floats,
-    center: Floats,
-    deviation: Floats,
-    active: Ints,
-    columns: Sequence[Column],
+    correlation: Floats, center: Floats, deviation: Floats, active: Ints, columns: Sequence[Column]
 ) -> tuple[WithinUnits, Floats]:
     """Return units whitened by a correlation matrix of the ``active`` columns, and ``C``.
 
@@ -547,7 +530,6 @@ class DonorLaw:
     strata: Strata
 
     def giving(self, unit: int, rows: Ints) -> Donors:
-        """Return the donors of some rows for a unit."""
         return self.donors.of(self.strata.chosen(unit, rows))
 
 
@@ -633,7 +615,6 @@ class BlockTransport(FittedTransport):
 
     @property
     def drawn_as_one(self) -> Ints:
-        """The block of each coordinate."""
         return self.inner.owner
 
     def undecoded(self, matrix: Floats, orders: Ints) -> Floats | float:
@@ -812,7 +793,6 @@ class BlockTransport(FittedTransport):
         return tuple(target for target in found if target)
 
     def target_names(self, task: Task) -> list[str]:
-        """Return the names of the targets."""
         if task.by_unit or task.targets is None:
             return [block.name for block in self.inner.blocks]
         known = {block.unit for block in self.inner.blocks}

@@ -29,18 +29,19 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 import numpy as np
 
 from dfi._data.weights import Weights
-from dfi._lines.base import Reference, blocks
+from dfi._lines.base import LineModel, Reference, blocks
 from dfi._lines.closed_form import LinearLines, SumLines, as_linear, linear_part
 from dfi._lines.quadrature import DEFAULT_NODES, QuadratureLines
 from dfi._parameters import argument, validated_fields
-from dfi._scoring.error import most_nodes, with_nodes
+from dfi._scoring.error import LineError, most_nodes, with_nodes
 from dfi._scoring.forms import change_product, influence
-from dfi._scoring.line_shares import line_shares, node_variance
-from dfi.transports.base import Transport, UnsuitableTransportError, repeated_rows
+from dfi._scoring.line_shares import Attribution, line_shares, node_variance
+from dfi.transports.base import FittedTransport, Transport, UnsuitableTransportError, repeated_rows
 from dfi.transports.blocks import BlockTransport, DonorLaw
 from dfi.transports.curved import CurvedTransport, curve_nodes
-from dfi.transports.gaussian import Gaussian
+from dfi.transports.gaussian import Gaussian, LinearTransport
 from dfi.transports.held_out import (
+    Gain,
     Search,
     coordinates_of,
     curved_columns,
@@ -50,24 +51,17 @@ from dfi.transports.held_out import (
     valued,
     whitened,
 )
-from dfi.transports.potential import AGAIN, fit_potential
+from dfi.transports.potential import AGAIN, Potential, fit_potential
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from dfi._data.columns import Column
-    from dfi._lines.base import LineModel
     from dfi._scoring.donors import Joint
-    from dfi._scoring.error import LineError
-    from dfi._scoring.line_shares import Attribution
     from dfi._scoring.scores import Task
     from dfi._types import Bools, Floats, Ints, Plain
     from dfi.losses import Loss
-    from dfi.transports.base import FittedTransport
-    from dfi.transports.gaussian import LinearTransport
-    from dfi.transports.held_out import Gain
     from dfi.transports.margins import Margin
-    from dfi.transports.potential import Potential
 
 FIT_ROWS = 10_000
 """Rows that the potential is fitted to, a sample of more."""
@@ -211,7 +205,6 @@ class BrenierUnits(BlockTransport):
     def moved_along(
         self, rows: Floats, latent: Floats, direction: Floats, values: Floats
     ) -> Floats:
-        """Return each row with its latent row moved along a direction, at each value."""
         shift = (values[None, :] - (latent @ direction)[:, None]).reshape(-1, 1)
         there = np.repeat(latent, len(values), axis=0) + shift * direction
         white = self.bent.white(there) - np.repeat(self.bent.white(latent), len(values), axis=0)

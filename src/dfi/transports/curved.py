@@ -46,14 +46,7 @@ from dfi._parameters import one_of
 from dfi._scoring.error import CheckedRows, LineError, same, settle_nodes
 from dfi._scoring.forms import calibrated, change_product, influence
 from dfi._scoring.line_shares import Attribution, line_shares, node_variance
-from dfi._scoring.scores import (
-    FoldScores,
-    Scores,
-    Task,
-    calibrate,
-    put_together,
-    rows_held_out,
-)
+from dfi._scoring.scores import FoldScores, Scores, Task, calibrate, put_together, rows_held_out
 from dfi.transports.base import (
     FittedTransport,
     Transport,

@@ -14,8 +14,8 @@ import numpy as np
 
 from dfi._data.weights import Weights
 from dfi.transports.blocks import BlockTransport
-from dfi.transports.gaussian import Gaussian
-from dfi.transports.margins import count_rows, fit_margin
+from dfi.transports.gaussian import Gaussian, LinearTransport
+from dfi.transports.margins import Margin, count_rows, fit_margin
 from dfi.transports.potential import PENALTIES, fit_potential
 
 if TYPE_CHECKING:
@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from dfi._data.columns import Column
     from dfi._types import Bools, Floats, Ints
     from dfi.transports.base import FittedTransport
-    from dfi.transports.gaussian import LinearTransport
-    from dfi.transports.margins import Margin
 
 MARGIN_ERRORS = 3.5
 """Standard errors of likelihood that normal scores of a column have to gain."""
@@ -190,7 +188,6 @@ def _margin_gains(column: Floats, mass: Floats, cut: int) -> Floats:
 
 
 def margins_of(matrix: Floats, mass: Floats, columns: Sequence[int]) -> dict[int, Margin]:
-    """Return the margins of some columns."""
     weights = Weights(mass, "sampling")
     return {k: fit_margin(matrix[:, k], mass, count_rows(weights)) for k in columns}
 

@@ -55,7 +55,6 @@ class LatentUnits:
 
     @property
     def owner(self) -> Ints:
-        """The unit of each coordinate."""
         found = np.empty(self.latent.shape[1], dtype=np.intp)
         for place, joint in enumerate(self.joints):
             found[joint.coordinates] = place

@@ -10,7 +10,13 @@ import numpy as np
 from dfi._lines.base import LineMoments, Lines
 from dfi._scoring.lines import scores_along
 from dfi._scoring.sensitivity import hermite_sensitivity
-from dfi.transports.base import N_GROUPS, dealt, group_influence, with_transport_error
+from dfi.transports.base import (
+    N_GROUPS,
+    FittedTransport,
+    dealt,
+    group_influence,
+    with_transport_error,
+)
 from dfi.transports.blocks import BlockTransport
 from dfi.transports.linear_error import MapInfluence
 from dfi.transports.straight import StraightTransport
@@ -23,7 +29,6 @@ if TYPE_CHECKING:
     from dfi._scoring.geometry import Geometry
     from dfi._scoring.scores import ReadFold, Task
     from dfi._types import Bools, Floats, Ints
-    from dfi.transports.base import FittedTransport
 
 FEWEST_ROWS = 5
 """Rows for each latent coordinate below which probes of units are not scored."""

@@ -45,20 +45,16 @@ from joblib import delayed
 from scipy.linalg import cho_factor, cho_solve
 from scipy.sparse import csr_array
 
-from dfi._lines.base import blocks
-from dfi._models.crossfit import split_variance
+from dfi._lines.base import LineModel, blocks
+from dfi._models.crossfit import FoldModels, split_variance
 from dfi._models.parallel import in_parallel
-from dfi._scoring.forms import explained_rows
-from dfi._scoring.scores import fold_lines, partners, pool
+from dfi._scoring.forms import ScoreForm, Stretch, explained_rows
+from dfi._scoring.scores import Scores, Task, fold_lines, partners, pool
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from dfi._data.weights import Weights
-    from dfi._lines.base import LineModel
-    from dfi._models.crossfit import FoldModels
-    from dfi._scoring.forms import ScoreForm, Stretch
-    from dfi._scoring.scores import Scores, Task
     from dfi._types import Floats, Ints
     from dfi.losses import Loss
     from dfi.transports.base import FittedTransport

@@ -40,7 +40,6 @@ class Counts:
     counts: tuple[int, ...]
 
     def merge(self, other: Counts) -> Counts:
-        """Return those of both."""
         return Counts((*self.counts, *other.counts))
 
     @property
@@ -80,7 +79,6 @@ class TakeWork:
     places: Ints | None
 
     def __call__(self, part: Frame, first: int, name: str) -> tuple[int, Pieces]:
-        """Return those rows."""
         opened = open_part(part)
         check_names(opened, self.roles, name)
         here = self.roles.keys(opened)

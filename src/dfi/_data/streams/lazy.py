@@ -147,7 +147,6 @@ class LazyPolars(InOrder):
     what = "a LazyFrame"
 
     def frames(self, columns: Sequence[str]) -> Iterator[tuple[str, Frame]]:
-        """Yield batches in the order of the rows."""
         chosen = self.frame.select(list(columns))
 
         def batches() -> Iterable[Frame]:
@@ -190,11 +189,9 @@ class ArrowStream(InOrder):
 
     @property
     def witness(self) -> Witness:
-        """Who compares each read with the first."""
         return self.seen
 
     def frames(self, columns: Sequence[str]) -> Iterator[tuple[str, Frame]]:
-        """Yield batches in the order in which they come."""
         batches = _read_from(lambda: _batches(self.table, list(columns)), self.what)
         for number, table in enumerate(tables(batches, columns)):
             yield f"batch {number}", table

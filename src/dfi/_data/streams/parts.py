@@ -85,7 +85,7 @@ def open_part(part: Frame) -> Opened:
         return Opened(dict(zip(found, found, strict=True)), found, len(part.matrix))
     opened = open_frame(part)
     if opened is None:
-        raise TypeError(f"a part of X is a {type(part).__name__}, and no frame.")
+        raise TypeError(f"a part of X is a {type(part).__name__}, not a frame.")
     _, labels, series, _ = opened
     names = [str(label) for label in labels]
     refuse_duplicates(names)
@@ -178,7 +178,6 @@ class InOrder(Partitions):
 
     @property
     def ordered(self) -> bool:
-        """Whether rows came in the same order at every read so far."""
         return self.witness is None or not self.witness.moved
 
     @abstractmethod
@@ -194,7 +193,6 @@ class InOrder(Partitions):
         label: str = "",
         watch: Watch = unwatched,
     ) -> State | None:
-        """Work on one part after the other."""
         total: State | None = None
         first, witness = 0, self.witness
         seen = Digest()

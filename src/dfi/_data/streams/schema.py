@@ -58,7 +58,6 @@ class Roles:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The columns that are read."""
         others = (self.target, self.weight, self.row_id)
         return (*self.features, *(name for name in others if name is not None))
 
@@ -228,7 +227,6 @@ class WeightState:
 
     @classmethod
     def of(cls, values: Floats) -> WeightState:
-        """Return what some weights show."""
         finite = np.where(np.isfinite(values), values, 0.0)
         return cls(
             float(finite.sum()),

@@ -52,7 +52,6 @@ def _native(X: Native) -> Native:
 
 
 def open_spark(X: Native) -> SparkParts:
-    """Return a table of Spark in parts."""
     frame = _native(X)
     if type(frame).__module__.startswith("pyspark.pandas"):
         raise TypeError(f"{TABLE} is a frame of pandas on Spark: pass X.to_spark()")
@@ -64,7 +63,6 @@ def open_spark(X: Native) -> SparkParts:
 
 
 def _plan(frame: Native) -> str:
-    """Return the plan of a frame in words."""
     if hasattr(frame, "_jdf"):
         return str(frame._jdf.queryExecution().executedPlan().toString())
     return str(frame._explain_string())  # of Spark Connect
@@ -86,15 +84,12 @@ class SparkParts(Partitions):
 
     @property
     def ordered(self) -> bool:
-        """Whether rows came in the same order at every read so far."""
         return not self.shuffled and not self.witness.moved
 
     def header(self, features: Sequence[str]) -> object:
-        """Return the column index of a pandas frame."""
         return importlib.import_module("pandas").Index(list(features))
 
     def dtype(self, column: Column) -> object:
-        """Return the dtype of pandas for a column of Arrow."""
         pandas = importlib.import_module("pandas")
         if column.kind == "categorical":
             return pandas.Series([level for level in column.levels if level is not None]).dtype
@@ -149,7 +144,6 @@ class Answer(Generic[State]):
     seen: Digest
 
     def merge(self, other: Answer[State]) -> Answer[State]:
-        """Return the answer of both."""
         return Answer(merged(self.state, other.state), self.seen.merge(other.seen))
 
 
@@ -173,7 +167,6 @@ class SparkTask(Generic[State]):
             yield _row(part, error)
 
     def answer(self, part: int, batches: Iterator[Native]) -> Answer[State]:
-        """Return the state of a partition."""
         first = 0
         if self.starts is not None:
             if part >= len(self.starts):
@@ -238,5 +231,5 @@ def readable() -> Iterator[None]:
         told = next((line for line in reversed(lines) if "Error" in line), lines[0])
         raise ValueError(
             f"{TABLE} is a table of Spark that cannot be read ({type(error).__name__}: "
-            f"{told[:300]}): see that X.count() works, and that PYSPARK_PYTHON names this Python"
+            f"{told[:300]}): check that X.count() works, and that PYSPARK_PYTHON names this Python"
         ) from error

@@ -136,7 +136,6 @@ class BlockWork(Generic[State]):
     partial: Partial[State]
 
     def __call__(self, part: Frame, first: int, name: str) -> tuple[int, Counted[State] | None]:
-        """Work on a part."""
         total: State | None = None
         used = 0
         for block in self.encoder.blocks(part, first, name):
@@ -174,7 +173,6 @@ class Gathered:
         return Gathered((*self.pieces, *other.pieces))
 
     def rows(self) -> Rows:
-        """Return all of them."""
         return Rows(*(np.concatenate(arrays) for arrays in zip(*self.pieces, strict=True)))
 
 
@@ -185,7 +183,6 @@ class Gather:
     places: Ints | None
 
     def __call__(self, block: RowBlock) -> Gathered:
-        """Return those rows."""
         if not isinstance(block, OutcomeBlock):
             raise TypeError("rows are gathered with their outcome")
         here = block.places
@@ -273,7 +270,6 @@ class StreamedSource(RowSource):
         raise TypeError(f"{self.partitions.what} cannot be loaded into memory")
 
     def reduce(self, partial: Partial[State], label: str = "") -> State:
-        """Return the merged state of all rows."""
         found = self._reduce(BlockWork(self.encoder, partial), label or "reading rows")
         return found.state
 
@@ -316,7 +312,6 @@ class StreamedSource(RowSource):
         return found.at(places)
 
     def sample(self, count: int, seed: np.random.SeedSequence) -> tuple[Ints, Floats, Weights]:
-        """Return the places, the rows and the weights of a random sample."""
         if (count, seed.entropy) == (SAMPLE_ROWS, SAMPLE_SEED) and self._kept:
             rows = self._kept[0][1]
             return rows.places, rows.matrix, Weights(rows.mass, self.kind)
@@ -325,7 +320,6 @@ class StreamedSource(RowSource):
         return rows.places, rows.matrix, Weights(rows.mass, self.kind)
 
     def take(self, places: Ints) -> tuple[Floats, Weights]:
-        """Return the rows in some places, ascending, and their weights."""
         rows = self._at(places)
         return rows.matrix, Weights(rows.mass, self.kind)
 
