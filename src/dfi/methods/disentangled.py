@@ -31,7 +31,7 @@ from dfi.methods.learning import calibration, calibration_of, learning, learning
 from dfi.methods.rows import grouped_rows, ruling_rows, small_sample, two_folds
 from dfi.methods.stages import BLOCK, RowPlan, sampled_scores, seconds_ahead
 from dfi.methods.units import score_membership, undetected_scores, unit_components
-from dfi.transports import resolve_transport
+from dfi.transports import Gaussian, resolve_transport
 from dfi.transports.base import (
     STRAIGHT_ONLY,
     TransportChoice,
@@ -359,8 +359,14 @@ class Disentangled(Method):
         choice = TransportChoice(design)
         if design.chooses:
             choice = design.choose(*_rows_of(population, fits), columns, fits.child("auto"))
+        several = blocks.targets is not None or self.additive
         if choice.reasons:
             design = choice.design
+            bends_sets = several and not design.straight
+            if fits.data.joint and (bends_sets or not design.disentangles_units):
+                why = f"groups are units, which {argument('transport', design.name)} does not take"
+                choice = replace(choice, design=Gaussian(), reasons=(*choice.reasons, why))
+                design = choice.design
             self.form_for(design, fits)
             self._check_units(design, columns, fits.constant)
         if fits.data.joint and not design.disentangles_units:
@@ -370,7 +376,7 @@ class Disentangled(Method):
                 f"{argument('transport', 'gaussian')}, or leave {argument('units', 'columns')}, "
                 f"which adds up columns{worded(' by result.group()', '')}"
             )
-        if (blocks.targets is not None or self.additive) and not design.straight:
+        if several and not design.straight:
             raise ValueError(
                 "groups that overlap, and Shapley values of groups, replace several units as one, "
                 f"and {argument('transport', design.name)} bends these together: use "

@@ -8,7 +8,7 @@ import numpy as np
 
 from dfi._findings import Finding
 from dfi._parameters import argument, worded
-from dfi.transports.auto import choose_transport
+from dfi.transports.auto import Auto
 
 if TYPE_CHECKING:
     from dfi._scoring.scores import Scores, Task
@@ -70,7 +70,7 @@ def other_transport(
     if len(scored.rows) * np.count_nonzero(~task.constant) ** 2 > TRIED:
         return f"{auto} chooses a map by the data. {compare}"
     matrix, weights = task.table.matrix[scored.rows], task.weights.take(scored.rows)
-    choice = choose_transport(matrix, weights, task.constant, task.table.columns, seed)
+    choice = Auto().choose(matrix, weights, task.constant, task.table.columns, seed)
     if choice.design.name == design.name:
         return f"{auto} would take the same transport: {choice.reasons[-1]}. {compare}"
     return f"{auto} would take {choice.design.name!r}: {'; '.join(choice.reasons)}. {compare}"

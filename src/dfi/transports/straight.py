@@ -125,12 +125,10 @@ class StraightTransport(FittedTransport):
 
     @property
     def reference(self) -> Reference:
-        """The law of a replacement latent coordinate."""
         return self.geometry.reference
 
     @property
     def labels(self) -> Ints | None:
-        """The dependence component of each coordinate."""
         return self.geometry.labels
 
     @property
