@@ -366,7 +366,7 @@ def _number(text: str) -> float | None:
 
 
 def text_features(features: pl.DataFrame, request: Request) -> pl.DataFrame:
-    """Return features whose text is no number, or is to be levels; raise for other text."""
+    """Return features whose text is not a number, or is to be levels; raise for other text."""
     levels: list[pl.Series] = []
     reasons: dict[str, str] = {}
     for column in features.get_columns():

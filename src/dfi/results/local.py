@@ -140,7 +140,7 @@ class LocalAttributions:
 
     @property
     def has_spread(self) -> bool:
-        """Whether several models explain the rows, so that there is a spread."""
+        """Whether several models explain the rows, so there is a spread."""
         return bool(np.isfinite(self.spread).any())
 
     @validated

@@ -120,7 +120,7 @@ class Parts:
 
         Of the total effects :math:`T` it is the difference :math:`\tau` of what accounts for it and
         what does not. What is explained does not depend on the transport, and an additive
-        regression has the same parts as total effects, so that parts have
+        regression has the same parts as total effects, so parts have
 
         .. math:: \tau_l - w_l \textstyle\sum_k \tau_k, \qquad w_l \propto |T_l - \phi_l|:
 
@@ -179,7 +179,7 @@ def _with_split(
 
     with :math:`s_l^2 - 1` the variance that the split adds to the shares :math:`r_l`
     (:func:`~dfi._models.crossfit.split_variance`), in units of that of their influence values.
-    :math:`\sum_l q_l` is then subtracted, so that parts add up.
+    :math:`\sum_l q_l` is then subtracted, so parts add up.
     """
     whole = parts.sum(axis=1)
     size = float(weights.mean(whole)[0])
