@@ -48,7 +48,7 @@ def result_text(result: Importance) -> str:
         fit = f"{changed['rows']}; differing: {', '.join(changed['changed']) or 'nothing'}"
     how = result.spec.get("group_scores")
     space = ", ".join(filter(None, [result.space * (result.space != "attributed"), how]))
-    counted = "features" if result.spec.get("units", "columns") == "columns" else "units"
+    counted = {"group": "groups", "latent": "coordinates"}.get(result.space, "features")
     name = words.name_of(result.spec)
     about = "" if name is None else f" for {name}"
     lines = [
