@@ -20,7 +20,7 @@ OLDEST_TESTS := tests/test_oldest.py tests/data tests/cli/test_explain.py tests/
 has = $(shell grep -qw $(1) /proc/cpuinfo 2>/dev/null && echo $(2))
 CORETYPES ?= $(call has,pni,Prescott) $(call has,avx2,Haswell) $(call has,avx512f,SkylakeX)
 # About two minutes of CPU time each. The kernels of trees are compiled by numba and know no BLAS.
-BLAS_TESTS := tests/test_blas.py tests/golden tests/inference tests/scoring tests/test_explained.py tests/methods/test_noise_floor.py \
+BLAS_TESTS := tests/test_blas.py tests/golden tests/inference tests/scoring tests/methods/test_explained.py tests/methods/test_noise_floor.py \
 	$(wildcard tests/lines/test_*.py) \
 	$(addprefix tests/transports/test_,copula.py diagnostics.py entropic.py gaussian.py margins.py sinkhorn.py) \
 	$(addprefix tests/models/test_,stack.py network.py crossfit.py)
@@ -173,11 +173,13 @@ bench: $(VENV)/.installed  ## CPU-time ratios against peers; writes docs/benchma
 	$(BIN)/python -m pip install --quiet -e ".[bench]"
 	$(BIN)/python benchmarks/bench.py
 
-# Hours with twenty samples a cell; what is there already is not run again.
-SEEDS ?= 20
-evidence: $(VENV)/.installed  ## published laws and parts of real tables; writes docs/evidence/how-it-compares.md
-	$(BIN)/python -m benchmarks.evidence build/evidence --seeds $(SEEDS) --page
-	$(BIN)/python -m benchmarks.real_parts build/evidence/parts
+# 1,400 CPU seconds for the tests of eight samples, 1,600 for keep, 200 for intervals; what is there already is not run again.
+# `make evidence SEEDS=2 SIZE=--quick` takes 75 CPU seconds: small tables, to see that everything runs.
+SEEDS ?= 8
+evidence: $(VENV)/.installed  ## published laws and intervals of others; writes docs/evidence/how-it-compares.md
+	$(BIN)/python -m pip install --quiet -e ".[bench]"
+	$(BIN)/python -m benchmarks.evidence build/evidence --seeds $(SEEDS) $(or $(SIZE),--page)
+	@echo "parts of real tables (docs/coverage.md): python -m benchmarks.real_parts build/evidence/parts"
 
 docs: $(VENV)/.installed-docs  ## the site, in build/docs; `make docs PLOT=0` does not run the gallery's scripts
 	$(BIN)/python -m sphinx -b html -W --keep-going -q -j $(JOBS) -D plot_gallery=$(PLOT) docs build/docs

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from sklearn.ensemble import RandomForestRegressor
+from sklearn.linear_model import LassoCV
 
 import dfi
 from dfi.methods import NLOCO, PCM, R2
@@ -106,3 +107,21 @@ def test_pcm_finds_an_effect_that_is_not_linear() -> None:
 def test_parameters_are_checked(make: Any, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         make()
+
+
+def test_pcm_with_a_model_that_shrinks_leaves_nulls_alone() -> None:
+    """A lasso that regressed predictions too kept part of the signal, and rejected most nulls."""
+    rejected = []
+    for seed in range(4):
+        rng = np.random.default_rng(seed)
+        X = (
+            rng.standard_normal((400, 20))
+            @ np.linalg.cholesky(0.6 ** np.abs(np.subtract.outer(np.arange(20), np.arange(20)))).T
+        )
+        y = X[:, ::4].sum(axis=1) + rng.standard_normal(400)
+        learner = LassoCV(alphas=np.logspace(-3, 3, 10), cv=5)
+        found = dfi.compare(X, y, "pcm", estimator=learner, random_state=seed)["pcm"]
+        p = np.asarray(found.test(adjust="none")["p"])
+        assert np.all(p[::4] < 0.05)
+        rejected.append(np.delete(p, np.arange(0, 20, 4)) < 0.05)
+    assert np.mean(rejected) < 0.15

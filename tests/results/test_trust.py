@@ -150,3 +150,15 @@ def test_the_page_about_verdicts_names_every_kind():
     assert set(kinds()) - listed == {"alarm", "calibration", "gathered rows", "transport"}
     assert listed <= set(kinds())
     assert set(WARNINGS) <= listed
+
+
+def test_an_error_above_all_that_is_explained_is_not_to_be_relied_on(plain):
+    first = int(np.argmax(plain.scores))
+    influence = plain.influence.copy()
+    influence[:, first] = plain.scores[first] + 100.0 * (influence[:, first] - plain.scores[first])
+    result = replace(plain, basis=replace(plain.basis, values=influence))
+    assert result.trust.by_feature[plain.names[first]] == "do not rely on it"
+    (reason,) = (found for found in result.findings if found.kind == "errors")
+    assert reason.about == (plain.names[first],)
+    assert reason.numbers["se"] > reason.numbers["explained"] == plain.explained.value
+    assert "exceeds all that is explained" in reason.what

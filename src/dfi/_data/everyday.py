@@ -181,8 +181,8 @@ def read_everyday(
             apart[name] = twins
     if len(left_out) == len(labels):  # nothing would be left: reading them says what is wrong
         left_out = {}
-    gone = {place for place, label in enumerate(labels) if str(label) in left_out}
-    return _rebuilt(X, new, gone), Everyday(readers, left_out, apart=apart)
+    dropped = {place for place, label in enumerate(labels) if str(label) in left_out}
+    return _rebuilt(X, new, dropped), Everyday(readers, left_out, apart=apart)
 
 
 def counters(X: Frame) -> dict[str, str]:

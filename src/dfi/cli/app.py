@@ -311,11 +311,7 @@ def explain(
 
 @guarded
 @with_request()
-def compare(
-    context: typer.Context,
-    request: Request,
-    methods: options.Methods = "all",
-) -> None:
+def compare(context: typer.Context, request: Request, methods: options.Methods = "all") -> None:
     """Compute several importances on the same folds and the same models.
 
     Writes comparison.csv, comparison.parquet, report.html and one .dfi file per method.

@@ -12,14 +12,13 @@ from dfi._data import as_frame
 from dfi._parameters import validated
 from dfi.plots import style
 from dfi.results import views
-from dfi.results.local import SPREAD_WORDS, value_text
+from dfi.results.local import SPREAD_WORDS, LocalAttributions, value_text
 from dfi.results.numbers import decimals, number
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from dfi._types import Array, Floats, Frame, Ints
-    from dfi.results.local import LocalAttributions
     from dfi.results.views import Columns
 
 MOST_POINTS = 1000

@@ -119,6 +119,7 @@ def summarize(
         "weights": _weights(result),
         **_groups(result, groups),
         "diagnostics": _items(_measured(thaw(result.diagnostics))),
+        "average": average_effects(result),
         "diagnostic_notes": diagnostic_sentences(result),
         "spec": spec,
         "spec_items": _items(
@@ -204,7 +205,9 @@ def class_summary(result: Importance, top: int = SHOWN_BY_CLASS) -> Plain | None
         "part": "class" if outcome is None else outcome.part,
         "parts": "classes" if outcome is None else outcome.parts,
         "names": names,
-        "labels": views.short_names(names, BLOCK_LABEL),
+        "labels": [f"{one:.2g}" for one in outcome.levels]
+        if outcome is not None and outcome.levels
+        else views.short_names(names, BLOCK_LABEL),
         "rows": rows,
         "n_hidden": len(result.names) - len(rows),
         "shared": any(cell["share"] is not None for cell in cells),

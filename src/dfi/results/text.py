@@ -12,7 +12,7 @@ from dfi.results import words
 from dfi.results.columns import UNITS, text_lines
 from dfi.results.numbers import SHOWN_ROWS, number, percent
 from dfi.results.tables import full_table
-from dfi.results.trust import SHOWN_REASONS
+from dfi.results.trust import SHOWN_REASONS, Trust
 
 if TYPE_CHECKING:
     import os
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
     from dfi.report import Report
     from dfi.results.importance import Importance
-    from dfi.results.trust import Trust
 
 UNRELATED = "independent of every feature that the model uses"
 """What a score of exactly 0 means, in the words of text, table and page."""
@@ -33,7 +32,7 @@ SEEN = "being missing counts as a value"
 
 
 def result_text(result: Importance) -> str:
-    kind = "Difference" if result.difference else "Importance"
+    what = "Difference" if result.difference else "Importance"
     order = result._ranking
     columns = {key: values[order].tolist() for key, values in full_table(result).items()}
     rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
@@ -47,12 +46,13 @@ def result_text(result: Importance) -> str:
     if isinstance(changed, MappingProxyType):
         fit = f"{changed['rows']}; differing: {', '.join(changed['changed']) or 'nothing'}"
     how = result.spec.get("group_scores")
-    space = ", ".join(filter(None, [result.space * (result.space != "attributed"), how]))
+    kinds = [result.space * (result.space != "attributed"), how]
+    space = ", ".join(str(kind) for kind in kinds if kind)
     counted = {"group": "groups", "latent": "coordinates"}.get(result.space, "features")
     name = words.name_of(result.spec)
     about = "" if name is None else f" for {name}"
     lines = [
-        f"{kind}{about}{space and f' ({space})'}: {len(result.names)} {counted}, "
+        f"{what}{about}{space and f' ({space})'}: {len(result.names)} {counted}, "
         f"{result.basis.n_rows} rows, {100 * result.level:.4g} % intervals",
         *_trust_lines(result.trust),
         *([] if explained is None else [explained]),
