@@ -330,7 +330,7 @@ def _rows_at(fits: Fits, rows: object) -> _Rows:
         never = ~np.isin(at, held)
         if never.any():
             raise ValueError(
-                f"row {int(places[never][0])} is held out by no fold, so that every model has seen "
+                f"row {int(places[never][0])} is held out by no fold, so every model has seen "
                 "it: choose other rows, or pass it as a new row with local(X=...)"
             )
     table = data.table

@@ -262,7 +262,7 @@ class _Arrays:
 
     def __init__(self) -> None:
         self.numbers: dict[int, int] = {}
-        # arrays that are made for the pickle are kept too, so that no other gets their identity
+        # arrays that are made for the pickle are kept too, so no other gets their identity
         self.met: list[AnyArray] = []
 
     def number(self, array: AnyArray) -> int:

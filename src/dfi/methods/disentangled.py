@@ -173,7 +173,7 @@ class Disentangled(Method):
     valid_intervals = True
     inference = (
         "Influence values with the transport's own error; products of two independently fitted "
-        "models, so that scores of null features are not pulled below 0."
+        "models, so scores of null features are not pulled below 0."
     )
 
     @property
@@ -264,7 +264,7 @@ class Disentangled(Method):
         prefit = fits.prefit or not loss.has_generator
         if not loss.has_generator and self.form not in ("auto", "loco"):
             raise ValueError(
-                f"{argument('loss', loss.name)} has no generator, so that two models cannot be "
+                f"{argument('loss', loss.name)} has no generator, so two models cannot be "
                 f"scored together: use {argument('form', 'loco')} (the default here), not "
                 f"{argument('form', self.form)}"
             )
@@ -657,7 +657,7 @@ def learning_state(
     variance = mass.standard_error(influence[:, None]) ** 2
     variance = variance + split_variance(of_repeats, halvings) / total**2
     gained, error = 1.0 - before / total, float(np.sqrt(variance[0]))
-    number = f"{100.0 * gained:.0f} % (give or take {100.0 * error:.0f})"
+    number = f"{100.0 * gained:.0f} % (± {100.0 * error:.0f})"
     came = f"{number} of what the models find came with the second half of their training rows"
     state, words = "flat", f"scores hardly rise with more rows: {came}"
     if error > UNSTABLE or gained < -SURE_GAIN * error:
@@ -668,7 +668,7 @@ def learning_state(
 
 
 def widened(influence: Floats, variance: Floats, weights: Weights) -> Floats:
-    r"""Return influence values stretched about their mean, so that :math:`se^2` is larger by this.
+    r"""Return influence values stretched about their mean, so :math:`se^2` is larger by this.
 
     .. math:: se^2 = \frac{sd(u)^2}{n} + v.
     """

@@ -43,7 +43,7 @@ it does no harm that a replaced row takes it from its donor while nothing else m
 **Rare missing values.** An indicator of missingness with less than one row in a hundred has no
 coordinate of its own: two rows of thousands that lack a value are tens of standard deviations from
 the rest, and the chance correlation of their indicator would move other columns by as much. A
-replaced row takes its donor's own missingness, so that the model is asked about it all the same.
+replaced row takes its donor's own missingness, so the model is asked about it all the same.
 Where the indicator is correlated with another unit beyond chance, it has a coordinate.
 
 **Own error.** By the grouped jackknife: refits with the models, rows and donors kept.
@@ -115,7 +115,7 @@ JACKKNIFE_ROWS = 300
 """Rows on which refits are compared."""
 
 JACKKNIFE_DONORS = 4
-"""Donors of each: the same in every refit, so that rows tell more than donors."""
+"""Donors of each: the same in every refit, so rows tell more than donors."""
 
 JACKKNIFE_NODES = 8
 """Most nodes of a line there: what refits change is smaller than what it is a change of."""
@@ -132,7 +132,7 @@ class UnitBlock:
     ``unit`` is its place among the units, ``positions`` its columns of the matrix that vary,
     ``encoder`` (positions, rank) and ``decoder`` (rank, positions) take their centred values to
     uncorrelated coordinates of unit variance and back. Levels in ``rare`` are pooled, an indicator
-    of missingness in it (``missingness``) is left out, so that the way back is not complete. Of
+    of missingness in it (``missingness``) is left out, so the way back is not complete. Of
     what is left out, ``held`` are the other units that it holds something of, and how many
     coordinates this takes.
     """

@@ -29,7 +29,7 @@ column ``j`` of ``G``
   :math:`\sqrt\kappa` is more than ``SHARE`` of the standard deviation of :math:`T(G)`;
 - and the noise of the sample does not decide: what matters is more than ``ERRORS`` of its own
   standard errors (jackknife over the groups) away from 0, or the noise of :math:`T(\delta)` is less
-  than ``HARMLESS`` of the variance of ``v``, so that entering by mistake changes nothing.
+  than ``HARMLESS`` of the variance of ``v``, so entering by mistake changes nothing.
 
 Of a wide table too few rows are differenced to say what ``G`` is. There the parts only tell whether
 the short cut is wrong, tested over all columns together at ``FAMILY_LEVEL``; if it is, the
