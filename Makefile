@@ -20,7 +20,7 @@ OLDEST_TESTS := tests/test_oldest.py tests/data tests/cli/test_explain.py tests/
 has = $(shell grep -qw $(1) /proc/cpuinfo 2>/dev/null && echo $(2))
 CORETYPES ?= $(call has,pni,Prescott) $(call has,avx2,Haswell) $(call has,avx512f,SkylakeX)
 # About two minutes of CPU time each. The kernels of trees are compiled by numba and know no BLAS.
-BLAS_TESTS := tests/test_blas.py tests/golden tests/inference tests/scoring tests/test_explained.py tests/methods/test_noise_floor.py \
+BLAS_TESTS := tests/test_blas.py tests/golden tests/inference tests/scoring tests/methods/test_explained.py tests/methods/test_noise_floor.py \
 	$(wildcard tests/lines/test_*.py) \
 	$(addprefix tests/transports/test_,copula.py diagnostics.py entropic.py gaussian.py margins.py sinkhorn.py) \
 	$(addprefix tests/models/test_,stack.py network.py crossfit.py)

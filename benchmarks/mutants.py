@@ -37,9 +37,14 @@ PARTS = {
         ["transports/linear_error.py", "transports/straight.py"],
         ["transports/test_transport_terms.py", "transports/test_second_order.py",
          "transports/test_sensitivity.py", "transports/test_sensitivity_choice.py",
-         "transports/test_copula_terms.py", "transports/test_transport_jackknife.py"],
+         "transports/test_copula_terms.py", "transports/test_transport_jackknife.py",
+         "methods/test_row_groups.py"],
     ),
-    "blocks": (["transports/blocks.py"], ["transports/test_blocks.py", "methods/test_units.py"]),
+    "blocks": (
+        ["transports/blocks.py"],
+        ["transports/test_blocks.py", "methods/test_units.py", "transports/test_sources.py",
+         "transports/test_seeds_of_donors.py", "test_change.py"],
+    ),
     "streams": (["_data/streams/*.py", "_data/moments.py"], ["data/test_moments.py", "streams"]),
 }  # fmt: skip
 SWAPS = {

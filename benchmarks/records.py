@@ -1,7 +1,7 @@
 """Where the figures of pages come from: docs/records has them with command, date and commit.
 
 A table that was measured stands in its page behind a mark, ``<!-- record: name -->``; a paragraph
-is known by how it begins. ``tests/test_figures.py`` compares both with the records, and finds
+is known by how it begins. ``tests/docs/test_figures.py`` compares both with the records, and finds
 tables and paragraphs that have none. After a measurement, and after the page is written::
 
     python -m benchmarks.records take change coverage --command "python ..."

@@ -2,17 +2,20 @@
 
 Functions are listed in the order in which the call first enters them, in a process that has made
 the same call before. A hop is a step of this list from one folder of ``src/dfi`` to another; the
-modules at the top of the package are one folder.
+modules at the top of the package are one folder. Functions of one statement, which a reader need
+not open, are counted, and left out in a second figure.
 
 Run from the repository: ``python -m benchmarks.walk [estimator] [--hops]``.
 """
 
 from __future__ import annotations
 
+import ast
 import sys
 import warnings
 from collections import Counter
 from dataclasses import dataclass
+from functools import cache
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -42,6 +45,12 @@ class Walk:
     def hops(self) -> list[tuple[str, str]]:
         folders = [_folder(module) for module, _ in self.functions]
         return [(a, b) for a, b in pairwise(folders) if a != b]
+
+    @property
+    def without_short(self) -> Walk:
+        """The walk without functions of one statement."""
+        long = [(m, name) for m, name in self.functions if name not in _short(m)]
+        return Walk(tuple(long), self.depth)
 
 
 def walked(call: Callable[[], object]) -> Walk:
@@ -83,6 +92,25 @@ def explained(estimator: str = "linear") -> Walk:
     return walked(call)
 
 
+@cache
+def _short(module: str) -> set[str]:
+    """Return the functions of a module that have one statement behind their docstring."""
+    found = set()
+
+    def look(node: ast.AST, above: str) -> None:
+        for below in ast.iter_child_nodes(node):
+            name = f"{above}{getattr(below, 'name', '')}"
+            if isinstance(below, ast.FunctionDef):
+                if len(below.body) - (ast.get_docstring(below) is not None) <= 1:
+                    found.add(name)
+                look(below, f"{name}.<locals>.")
+            elif isinstance(below, ast.ClassDef):
+                look(below, f"{name}.")
+
+    look(ast.parse((ROOT / module).read_text()), "")
+    return found
+
+
 def _module(code: CodeType) -> str | None:
     path = Path(code.co_filename)
     return path.relative_to(ROOT).as_posix() if path.is_relative_to(ROOT) else None
@@ -97,7 +125,7 @@ if __name__ == "__main__":
     walk = explained(*names)
     print(
         f"{len(walk.modules)} modules, {len(walk.functions)} functions, depth {walk.depth}, "
-        f"{len(walk.hops)} folder hops"
+        f"{len(walk.hops)} folder hops, {len(walk.without_short.hops)} without short functions"
     )
     for (one, other), count in Counter(tuple(sorted(hop)) for hop in walk.hops).most_common(12):
         print(f"{count:5d}  {one} <-> {other}")

@@ -107,7 +107,7 @@ def test_all_pairs():
 
 def test_page_file_rows_and_groups_of_several_arms(several, tmp_path):
     page = several.report(tmp_path / "page.html").read_text()
-    assert "The average effects: high against placebo" in page
+    assert "Average effects: high against placebo" in page
     assert "count as" in page
     several.save(tmp_path / "arms.dfi")
     loaded = dfi.load(tmp_path / "arms.dfi")

@@ -220,16 +220,19 @@ TIMES = OUTCOMES["a time to an event"][0]
 ARMS = pd.Series(np.array(["none", "half", "whole"])[np.arange(ROWS) % 3], name="arm")
 DOSE = pd.Series(np.random.default_rng(3).normal(size=ROWS), name="dose")
 QUICK = {"outcome_model": "linear", "cv": 2, "diagnose": False}
+# effects that differ: a tree is refused where nothing is clearly explained
+OF_ARMS = (Y + 3.0 * X["a"] * (ARMS == "whole")).rename("y")
+OF_DOSE = (Y + 3.0 * X["a"] * DOSE).rename("y")
 WAYS = {
     "a time to an event": lambda **o: explain(o.pop("X", X), TIMES, horizon=1.0, **o),
     "a distribution": lambda **o: explain(o.pop("X", X), o.pop("y", Y), target="distribution", **o),
     "a quantile": lambda **o: explain(o.pop("X", X), o.pop("y", Y), target=dfi.Quantile(0.8), **o),
     "effects of three arms": lambda **o: dfi.effects(
-        o.pop("X", X), o.pop("y", Y), o.pop("arm", ARMS), o.pop("estimator", "linear"),
+        o.pop("X", X), o.pop("y", OF_ARMS), o.pop("arm", ARMS), o.pop("estimator", "linear"),
         propensity_model=dict.fromkeys(set(ARMS), 1 / 3), **{**QUICK, **o},
     ),
     "the effect of a dose": lambda **o: dfi.effects(
-        o.pop("X", X), o.pop("y", Y), DOSE if o.pop("arm", None) is None else "dose",
+        o.pop("X", X), o.pop("y", OF_DOSE), DOSE if o.pop("arm", None) is None else "dose",
         o.pop("estimator", "linear"), propensity_model="linear", **{**QUICK, **o},
     ),
     "an effect on times": lambda **o: dfi.effects(
@@ -260,6 +263,9 @@ USES = {
     "one row (`local`)": lambda call: call().local([0]),
     "groups of columns": lambda call: call().group(GROUPS),
     "a list to keep": lambda call: call().keep(0.5),
+    "pairs (`interactions`)": lambda call: call().interactions(),
+    "shares apart (`split`)": lambda call: call().split(),
+    "a tree (`tree`)": lambda call: call(cv=8).tree(),
     "groups as units": lambda call: call(feature_groups=GROUPS, units="groups", n_repeats=1),
     "a category": lambda call: call(X=CATEGORY),
     "missing numbers": lambda call: call(X=UNITS["missing numbers"][0]),

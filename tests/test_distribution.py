@@ -11,7 +11,9 @@ from sklearn.linear_model import LinearRegression, LogisticRegression, QuantileR
 import dfi
 from dfi._data.weights import Weights
 from dfi._models.distribution import LocationScale, distribution_outcome
+from dfi._models.prepare import prepare
 from dfi._models.quadratic import QuadraticRidge
+from dfi.methods.base import MethodResult, with_quantile
 
 N = 600
 RNG = np.random.default_rng(0)
@@ -66,14 +68,70 @@ def test_aspects_stand_side_by_side(whole):
     assert table.loc[("width", "upper tail"), "score"] == pytest.approx(upper["score"].mean())
 
 
+def indicators(result):
+    """Return of each row whether it lies below each threshold, less the mean."""
+    below = Y.to_numpy()[:, None] <= result.by_level()["threshold"].unique()
+    return below - below.mean(axis=0)
+
+
 def test_the_thresholds_own_error_is_counted(whole):
     """Written out for one feature: the score at the level of each row, by linear interpolation."""
-    parts = [part.influence[:, 0] for part in whole.by_outcome.values()]
+    parts = np.array([part.influence[:, 0] for part in whole.by_outcome.values()])
     ranks = (Y.rank().to_numpy() - 0.5) / N
-    levels = [0.0, *((np.arange(9) + 0.5) / 9), 1.0]
-    curve = [0.0, *(9 * np.mean(part) for part in parts), 0.0]
+    levels = np.array([0.0, *((np.arange(9) + 0.5) / 9), 1.0])
+    curve = np.array([0.0, *(9 * parts.mean(axis=1)), 0.0])
+    # a level alone counts its own threshold, by the slope of the scores about it
+    slopes = (curve[2:] - curve[:-2]) / (levels[2:] - levels[:-2]) / 9
+    parts += slopes[:, None] * indicators(whole).T
     own = np.interp(ranks, levels, curve)
-    assert np.allclose(whole.influence[:, 0], sum(parts) + own - own.mean())
+    assert np.allclose(whole.influence[:, 0], parts.sum(axis=0) + own - own.mean())
+
+
+def test_a_quantiles_own_error_is_counted():
+    """Scores of the true distribution function at a sample's quantile: y = x + e, level .9.
+
+    The standard deviation over samples is that of the influence values with the quantile's term;
+    without it they are a third too large.
+    """
+    from scipy.special import ndtr
+
+    rng, n, found = np.random.default_rng(0), 400, []
+    weights = Weights(np.ones(n), "sampling")
+    for _ in range(400):
+        x, noise = rng.standard_normal((2, n))
+        y = x + noise
+        part = {}
+        for level in (0.85, 0.9, 0.95):
+            t = np.quantile(y, level, method="inverted_cdf")
+            inside = y <= t
+            values = (inside - ndtr(t / 2**0.5)) ** 2 - (inside - ndtr(t - x)) ** 2
+            part[level] = MethodResult(values[:, None], np.arange(n)), inside
+        plain, inside = part[0.9]
+        ends = part[0.85][0], part[0.95][0]
+        counted = with_quantile(plain, inside, ends, 0.1, weights)
+        assert counted.influence.mean() == pytest.approx(plain.influence.mean())
+        found.append([plain.influence.mean(), plain.influence.std(), counted.influence.std()])
+    score, before, after = np.array(found).T
+    assert after.mean() / np.sqrt(n) == pytest.approx(score.std(), rel=0.12)
+    assert before.mean() / np.sqrt(n) > 1.2 * score.std()
+
+
+def test_of_a_quantile_the_scores_beside_it_are_asked():
+    """Written out: the influence at a quantile, by the difference of two others' scores."""
+    at = {level: explain(target=dfi.Quantile(level)) for level in (0.75, 0.8, 0.85)}
+    slope = (at[0.85].scores - at[0.75].scores) / 0.1
+    inside = np.quantile(Y, 0.8, method="inverted_cdf") >= Y.to_numpy()
+    fits = prepare(X, Y, estimator="linear", target=dfi.Quantile(0.8))
+    plain = dfi.methods.Disentangled().compute(fits)["dfi"].influence
+    expected = plain - np.outer(inside - inside.mean(), slope)
+    assert np.allclose(at[0.8].influence, expected, atol=1e-12)
+
+
+def test_weights_of_the_rows_leave_scores_where_their_levels_put_them():
+    """The term of the thresholds has the weighted mean 0: a score is the mean of its levels."""
+    weighted = explain(sample_weight=np.linspace(0.2, 3.0, N) ** 2)
+    by_level = weighted.by_level().groupby("feature", sort=False)["score"].mean()
+    assert np.allclose(by_level[list(weighted.names)], weighted.scores)
 
 
 def test_monotone_outcomes_have_the_same_levels():

@@ -391,9 +391,9 @@ def test_a_result_tells_of_its_effect_in_text_page_and_file(tmp_path):
     result = dfi.effects(frame, "pain", "drug", "linear", **QUICK)
     page = result.report(tmp_path / "page.html").read_text()
     assert "What explains effect of drug on pain?" in page
-    assert "scores and R² are about the effect" in page
-    assert "The average effect is" in page
-    assert "of the variance of the pseudo-outcomes" in page
+    assert "This explains how an effect differs from row to row." in page
+    assert "Average effect: " in page
+    assert "Average effect: " in str(result)
     assert "variance of effect of" not in page
     assert "dfi.effects(X, y, treatment, outcome_model=" in page
     result.save(tmp_path / "effect.dfi")

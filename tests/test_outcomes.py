@@ -426,3 +426,23 @@ def test_order_of_rows_and_columns_and_units_do_not_matter(rows, columns, units,
 def test_a_copy_of_a_result_keeps_its_outcomes():
     result = explain(y=SPECIES)
     assert list(replace(result).by_outcome) == list(result.by_outcome)
+
+
+def test_classes_share_one_transport(monkeypatch):
+    """An outcome has no part in it: it is fitted once, and nothing of it is kept afterwards."""
+    from dfi.transports.gaussian import Gaussian
+
+    fitted = []
+    fit_source = Gaussian.fit_source
+
+    def told(self, *arguments, **options):
+        fitted.append(self)
+        return fit_source(self, *arguments, **options)
+
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((150, 3))
+    y = np.digitize(X[:, 0] + 0.3 * rng.standard_normal(150), [-0.5, 0.5])
+    monkeypatch.setattr(Gaussian, "fit_source", told)
+    whole = dfi.explain(X, y.astype(str), "linear", cv=2, diagnose=False)
+    assert len(fitted) == 1
+    assert whole.source.fits.cache.shared == {}

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias, cast
 
 import numpy as np
 
+from dfi._collect import FittedSource
 from dfi._data.columns import read_vector
 from dfi._data.frames import is_table, ordered_like, split_column
 from dfi._data.streams.gather import gather_frame
@@ -15,12 +16,12 @@ from dfi._data.streams.read import is_stream
 from dfi._models.prepare import ORDER
 from dfi._models.seeds import Seeds
 from dfi._parameters import argument, taken_by, validated, worded
-from dfi._run import FittedSource, explain
-from dfi.inference.influence import InfluenceRows
+from dfi._run import explain
+from dfi.inference.influence import Influence, InfluenceRows
 from dfi.inference.intervals import check_level
 from dfi.methods.separation import POOR, Separation
-from dfi.methods.swapped import Both, swapped, why_not
-from dfi.results.change import Change
+from dfi.methods.swapped import Both, Swapped, swapped, why_not
+from dfi.results.change import Change, SharedRows
 from dfi.results.file import thaw
 from dfi.results.importance import Importance
 from dfi.warnings import InferenceWarning, OverlapWarning, warn
@@ -49,10 +50,7 @@ if TYPE_CHECKING:
         TransportLike,
         VectorLike,
     )
-    from dfi.inference.influence import Influence
     from dfi.losses import LossLike
-    from dfi.methods.swapped import Swapped
-    from dfi.results.change import SharedRows
 
     Period: TypeAlias = Importance | TableLike | tuple[TableLike, VectorLike]
     ByPeriod: TypeAlias = str | tuple[VectorLike, VectorLike] | None
@@ -611,16 +609,10 @@ def _told_apart(found: Change, pairing: _Pairing) -> Change:
         )
     # covariates of the first table with the concept of the second, and the other way round
     mixed = swapped(
-        after.method,
-        before.fits,
-        after.fits,
-        shared=pairing.shared(before.fits, first=True),
+        after.method, before.fits, after.fits, shared=pairing.shared(before.fits, first=True)
     )
     back = swapped(
-        before.method,
-        after.fits,
-        before.fits,
-        shared=pairing.shared(after.fits, first=False),
+        before.method, after.fits, before.fits, shared=pairing.shared(after.fits, first=False)
     )
     return _with_parts(found, pairing, mixed, back)
 
@@ -671,6 +663,5 @@ def _part(result: Importance, name: str) -> Importance:
 def _both(result: Importance) -> Both:
     latent = result.latent
     return Both(
-        latent=result.influence if latent is None else latent.influence,
-        attributed=result.influence,
+        latent=result.influence if latent is None else latent.influence, attributed=result.influence
     )

@@ -40,6 +40,12 @@ RETURNS = {
 """What functions return that do not say it themselves, by their annotation."""
 
 GIVEN = {
+    "keep_list": 'keep_list = dfi.explain(related.X, related.y, "linear", cv=2).keep(share=0.9)',
+    "selection": 'selection = dfi.select(related.X, related.y, "loco", estimator="linear")',
+    "split": 'split = dfi.explain(related.X, related.y, "linear", cv=2).split()',
+    "tree": 'tree = dfi.explain(related.X, related.y, "linear", cv=2).tree()',
+    "pairs": 'pairs = dfi.explain(X, X[:, 0] * X[:, 1] + X[:, 2], "linear", cv=2).interactions()',
+    "whole": 'whole = dfi.explain(sample.X, sample.y, "linear", target="distribution", cv=2)',
     "local": 'local = dfi.explain(sample.X, sample.y, "linear", cv=2).local([0, 1, 2])',
     "result": 'result = dfi.explain(sample.X, sample.y, "linear", cv=2)',
     "both": 'both = dfi.compare(sample.X, sample.y, ["dfi", "loco"], estimator="linear", cv=2)',
@@ -50,6 +56,8 @@ GIVEN = {
     ),
     "after": "after = second.y + 3 * second.X[:, 2]",
     "first": "first, second = dfi.datasets.m1(200, d=3), dfi.datasets.m1(200, d=3, random_state=1)",
+    "related": "related = dfi.datasets.m1(500, rho=0.8, d=3)",
+    "X": "X = np.random.default_rng(0).standard_normal((200, 3))",
     "sample": "sample = dfi.datasets.m1(200, d=3)",
     "np": "import numpy as np",
     "dfi": "import dfi",

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from dfi._collect import importances
 from dfi._data.columns import read_vector
 from dfi._data.frames import split_column
 from dfi._data.outcome import Outcome
@@ -22,7 +23,6 @@ from dfi._models.prepare import fits_of, take_frame, take_times
 from dfi._models.pseudo import Overlap, fit_dose, fit_nuisances, require_every_row
 from dfi._models.seeds import Seeds
 from dfi._parameters import InvalidParameterError, argument, taken_by, validated
-from dfi._run import importances
 from dfi.inference.influence import InfluenceRows
 from dfi.inference.intervals import check_level
 from dfi.inference.tests import estimate_one

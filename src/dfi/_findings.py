@@ -7,9 +7,9 @@ makes numbers wrong is a warning too (:data:`WARNINGS`); the rest only grades th
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from dfi.warnings import (
     ImplausibleScoreWarning,
@@ -20,9 +20,6 @@ from dfi.warnings import (
     WeakModelWarning,
     warn,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
 
 Severity = Literal["note", "care", "distrust"]
 """A note limits nothing; what is graded distrust should not be reported."""

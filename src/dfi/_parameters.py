@@ -267,11 +267,9 @@ COMMON: Mapping[str, Parameter] = {
     "debias": Parameter((FLAG,)),
     "diagnose": Parameter(
         (FLAG,),
-        (
-            "Check the result: what noise scores here, whether the scores exceed the variance, "
-            "how far the model was taken from its rows, what dependence the transport leaves. The "
-            "scores do not depend on it; switch it off in simulations."
-        ),
+        "Check the result: what noise scores here, whether the scores exceed the variance, "
+        "how far the model was taken from its rows, what dependence the transport leaves. The "
+        "scores do not depend on it; switch it off in simulations.",
     ),
     "epsilon": Parameter((Real("a number of at least 0", 0.0, with_low=True),), option="--epsilon"),
     "epsilons": Parameter(option="--epsilons"),
@@ -294,14 +292,12 @@ COMMON: Mapping[str, Parameter] = {
     ),
     "explain_rows": Parameter(
         (Choice(("default", "auto")), Whole(FEWEST_ROWS), NOTHING),
-        (
-            "How many rows are explained, drawn at random; the transport and the models use all "
-            'rows. ``"auto"`` goes on in blocks of 4096 until the standard error of the total is '
-            "1 % of it and that of every score above 5 % of the total is 5 % of the score, or "
-            "until there are no more rows; a number is that many, None all. By default all rows "
-            'of a table of up to 20,000, and ``"auto"`` beyond. ``result.spec`` says how many '
-            "were explained, and why no more."
-        ),
+        "How many rows are explained, drawn at random; the transport and the models use all "
+        'rows. ``"auto"`` goes on in blocks of 4096 until the standard error of the total is '
+        "1 % of it and that of every score above 5 % of the total is 5 % of the score, or "
+        "until there are no more rows; a number is that many, None all. By default all rows "
+        'of a table of up to 20,000, and ``"auto"`` beyond. ``result.spec`` says how many '
+        "were explained, and why no more.",
         kind='{"default", "auto"}, int or None',
         option="--explain-rows",
     ),
@@ -311,41 +307,35 @@ COMMON: Mapping[str, Parameter] = {
     "feature": Parameter((FEATURE,)),
     "event": Parameter(
         (COLUMN,),
-        (
-            "Name of the column of ``X`` that says whether the event was observed, True or 1, or "
-            "the row censored."
-        ),
+        "Name of the column of ``X`` that says whether the event was observed, True or 1, or "
+        "the row censored.",
         option="--event",
     ),
     "fit_rows": Parameter(
         (Whole(FEWEST_ROWS),),
-        (
-            "How many rows models are fitted on, drawn at random; every other row is held out. By "
-            "default all rows of a table in memory, and 200,000 of one that is not (files, lazy "
-            "frames, Dask), which is also how many of those can be explained unless "
-            "``explain_rows`` asks for more."
-        ),
+        "How many rows models are fitted on, drawn at random; every other row is held out. By "
+        "default all rows of a table in memory, and 200,000 of one that is not (files, lazy "
+        "frames, Dask), which is also how many of those can be explained unless "
+        "``explain_rows`` asks for more.",
         option="--fit-rows",
     ),
     "form": Parameter(
         (Choice(FORMS),),
-        (
-            'The estimator of the latent scores. ``"auto"`` is ``"extrapolated"`` with '
-            '``estimator="auto"`` and 200 to 5,000 rows, ``"cross"`` where models are fitted here '
-            'otherwise, and ``"cpi"`` for a fitted model, stretched where its predictions are '
-            'shrunk (``result.diagnostics["stretch"]``); ``"loco"`` where its loss is not squared '
-            "error or Brier's, and in :func:`dfi.change`. "
-            '``"cross"`` multiplies the errors of two models fitted on disjoint rows. '
-            '``"extrapolated"`` adds what the cross form has gained over that of models fitted on '
-            "half as many rows, by itself and with all, which lessens the bias of a regression "
-            'that is still learning; ``result.diagnostics["learning_curve"]`` has both. '
-            '``"calibrated"`` is the cross form with a factor for each coordinate, from the other '
-            'folds, that makes up for models that shrink; ``result.diagnostics["calibration"]`` '
-            'has the factors and the cross scores. ``"loco"`` is the difference of two squared '
-            'errors of one model, which its noise lowers; ``"cpi"`` half of what random '
-            "replacement values add to its squared error, all of them averaged, which noise "
-            "leaves alone."
-        ),
+        'The estimator of the latent scores. ``"auto"`` is ``"extrapolated"`` with '
+        '``estimator="auto"`` and 200 to 5,000 rows, ``"cross"`` where models are fitted here '
+        'otherwise, and ``"cpi"`` for a fitted model, stretched where its predictions are '
+        'shrunk (``result.diagnostics["stretch"]``); ``"loco"`` where its loss is not squared '
+        "error or Brier's, and in :func:`dfi.change`. "
+        '``"cross"`` multiplies the errors of two models fitted on disjoint rows. '
+        '``"extrapolated"`` adds what the cross form has gained over that of models fitted on '
+        "half as many rows, by itself and with all, which lessens the bias of a regression "
+        'that is still learning; ``result.diagnostics["learning_curve"]`` has both. '
+        '``"calibrated"`` is the cross form with a factor for each coordinate, from the other '
+        'folds, that makes up for models that shrink; ``result.diagnostics["calibration"]`` '
+        'has the factors and the cross scores. ``"loco"`` is the difference of two squared '
+        'errors of one model, which its noise lowers; ``"cpi"`` half of what random '
+        "replacement values add to its squared error, all of them averaged, which noise "
+        "leaves alone.",
         option="--form",
     ),
     "found": Parameter(
@@ -380,29 +370,23 @@ COMMON: Mapping[str, Parameter] = {
     ),
     "identifiers": Parameter(
         (Choice(("drop", "error")),),
-        (
-            "Columns of a frame that name the rows, and free text: left out, which the result says "
-            'in one line, or refused (``"error"``).'
-        ),
+        "Columns of a frame that name the rows, and free text: left out, which the result says "
+        'in one line, or refused (``"error"``).',
     ),
     "integration": Parameter(
         (
             Choice(("auto",)),
             Named("Quadrature", "a dfi.Quadrature", "pass e.g. dfi.Quadrature('gauss', nodes=64)"),
         ),
-        (
-            "Averages along latent lines: exact or in closed form where the model allows it, else "
-            "quadrature; a :class:`dfi.Quadrature` sets its rule, nodes and memory."
-        ),
+        "Averages along latent lines: exact or in closed form where the model allows it, else "
+        "quadrature; a :class:`dfi.Quadrature` sets its rule, nodes and memory.",
         kind='"auto" or Quadrature',
     ),
     "keep_rows": Parameter(
         (FLAG,),
-        (
-            "Keep the influence values of every explained row of a table of more than 20,000 "
-            "rows. Without it the result has their moments and a sample of them, and a file of it "
-            "is small; differences of results on the same rows need the rows."
-        ),
+        "Keep the influence values of every explained row of a table of more than 20,000 "
+        "rows. Without it the result has their moments and a sample of them, and a file of it "
+        "is small; differences of results on the same rows need the rows.",
         option="--keep-rows",
     ),
     "kind": Parameter((Text(),)),
@@ -427,11 +411,9 @@ COMMON: Mapping[str, Parameter] = {
     ),
     "max_seconds": Parameter(
         (Real("a number of seconds above 0", 0.0),),
-        (
-            "After so many seconds no further rows are explained: the answer is that of the rows "
-            "so far, with the error of so many. The first 4096 rows are explained whatever it "
-            "takes."
-        ),
+        "After so many seconds no further rows are explained: the answer is that of the rows "
+        "so far, with the error of so many. The first 4096 rows are explained whatever it "
+        "takes.",
         option="--max-seconds",
     ),
     "method": Parameter(option="--methods"),
@@ -439,12 +421,10 @@ COMMON: Mapping[str, Parameter] = {
     "min_size": Parameter((Real("a positive number of rows", 0.0),)),
     "missing": Parameter(
         (Choice(("indicator", "error", "drop")),),
-        (
-            'Missing values of ``X``. ``"indicator"``: being missing counts as a value, and the '
-            "score of a column combines both; models that take NaN, and pipelines with "
-            'imputers, get NaN, others the mean of the observed and an indicator. ``"error"``: '
-            'refused. ``"drop"``: rows that have some are left out, with a warning.'
-        ),
+        'Missing values of ``X``. ``"indicator"``: being missing counts as a value, and the '
+        "score of a column combines both; models that take NaN, and pipelines with "
+        'imputers, get NaN, others the mean of the observed and an indicator. ``"error"``: '
+        'refused. ``"drop"``: rows that have some are left out, with a warning.',
         option="--missing",
     ),
     "most_splits": Parameter((COUNT,)),
@@ -453,25 +433,21 @@ COMMON: Mapping[str, Parameter] = {
     "n_folds": Parameter((Whole(2),)),
     "n_jobs": Parameter(
         (WORKERS,),
-        (
-            "Parallel tasks (joblib), and threads of compiled kernels where there are fewer tasks; "
-            "the result does not depend on it. None: one task at a time, unless joblib is "
-            "configured, with kernels on the cores that OpenMP may use."
-        ),
+        "Parallel tasks (joblib), and threads of compiled kernels where there are fewer tasks; "
+        "the result does not depend on it. None: one task at a time, unless joblib is "
+        "configured, with kernels on the cores that OpenMP may use.",
         option="--jobs",
     ),
     "n_repeats": Parameter(
         (COUNT,),
-        (
-            "How often the scores are computed on another division of the rows and averaged; "
-            "their spread is reported, and part of the standard errors. Every repeat splits the "
-            'rows anew, except with ``estimator="auto"`` and ``cv=5``: there every third does, '
-            "and the two after it only halve the training rows in another way, with the models "
-            "that are there already. By default 3 in that case, up to 5,000 rows (6, two splits, "
-            "up to 400 rows and few columns, unless there are classes), and 1 otherwise; 5 where "
-            "groups are units and ``cv`` is a number, because their scores differ from split to "
-            "split."
-        ),
+        "How often the scores are computed on another division of the rows and averaged; "
+        "their spread is reported, and part of the standard errors. Every repeat splits the "
+        'rows anew, except with ``estimator="auto"`` and ``cv=5``: there every third does, '
+        "and the two after it only halve the training rows in another way, with the models "
+        "that are there already. By default 3 in that case, up to 5,000 rows (6, two splits, "
+        "up to 400 rows and few columns, unless there are classes), and 1 otherwise; 5 where "
+        "groups are units and ``cv`` is a number, because their scores differ from split to "
+        "split.",
         option="--repeats",
     ),
     "n_smoothing": Parameter((COUNT,)),
@@ -495,10 +471,8 @@ COMMON: Mapping[str, Parameter] = {
     ),
     "progress": Parameter(
         (FLAG,),
-        (
-            "Show progress bars, with what is done and the time left; by default at a terminal "
-            "and in notebooks, in calls of more than five seconds."
-        ),
+        "Show progress bars, with what is done and the time left; by default at a terminal "
+        "and in notebooks, in calls of more than five seconds.",
     ),
     "quantile": Parameter((LEVEL,)),
     "random_state": Parameter((SEED,), "Seed of splits, fits and draws.", option="--seed"),
@@ -515,12 +489,10 @@ COMMON: Mapping[str, Parameter] = {
     "row": Parameter((Whole(0),), "Which row, by its position in the table; the first by default."),
     "row_id": Parameter(
         (Text("the name of a column"),),
-        (
-            "The column of ``X`` that says which row is which, where rows have no order of their "
-            "own (Spark, queries): rows are drawn by its values, and read in their order. Without "
-            "it rows are known by their places as long as they come in the same order at every "
-            "read, else by their content. It is no feature."
-        ),
+        "The column of ``X`` that says which row is which, where rows have no order of their "
+        "own (Spark, queries): rows are drawn by its values, and read in their order. Without "
+        "it rows are known by their places as long as they come in the same order at every "
+        "read, else by their content. It is no feature.",
         option="a key column",
     ),
     "rows": Parameter(option="--rows"),
@@ -540,11 +512,9 @@ COMMON: Mapping[str, Parameter] = {
     "sampling": Parameter((Choice(("auto", "coalitions", "permutations")),)),
     "scale": Parameter(
         (Choice(("response", "margin")),),
-        (
-            '``"margin"`` describes a fitted classifier of two classes (``cv="prefit"``) by its '
-            "log-odds, with squared errors of the working response; not for inference about the "
-            "outcome."
-        ),
+        '``"margin"`` describes a fitted classifier of two classes (``cv="prefit"``) by its '
+        "log-odds, with squared errors of the working response; not for inference about the "
+        "outcome.",
     ),
     "share": Parameter(
         (FLAG,),
@@ -555,10 +525,7 @@ COMMON: Mapping[str, Parameter] = {
     "scored": Parameter((INTERACTIONS,), "The pairs.", kind="Interactions"),
     "parted": Parameter((SPLIT,), "The split.", kind="Split"),
     "shrinkage": Parameter(
-        (
-            Real("a number in [0, 1)", 0.0, 1.0, with_low=True),
-            Choice(("ledoit-wolf",)),
-        )
+        (Real("a number in [0, 1)", 0.0, 1.0, with_low=True), Choice(("ledoit-wolf",)))
     ),
     "simultaneous": Parameter(
         (FLAG,), "Whether the intervals of a column hold for all units at once (max-t)."
@@ -574,19 +541,15 @@ COMMON: Mapping[str, Parameter] = {
     ),
     "task": Parameter(
         (Choice(TASKS),),
-        (
-            "Whether ``y`` holds classes: labels, booleans and 0/1 do unless something else is "
-            'said here, other numbers do not; or ``"survival"`` for times to an event, in '
-            ":func:`dfi.explain` and what compares its settings."
-        ),
+        "Whether ``y`` holds classes: labels, booleans and 0/1 do unless something else is "
+        'said here, other numbers do not; or ``"survival"`` for times to an event, in '
+        ":func:`dfi.explain` and what compares its settings.",
         option="--task",
     ),
     "time": Parameter(
         (COLUMN,),
-        (
-            "Name of the column of ``X`` with the times up to an event, or up to which rows were "
-            "observed; with ``event`` in place of ``y``."
-        ),
+        "Name of the column of ``X`` with the times up to an event, or up to which rows were "
+        "observed; with ``event`` in place of ``y``.",
         option="--time-to",
     ),
     "title": Parameter((Text(),), "Headline."),
@@ -605,26 +568,22 @@ COMMON: Mapping[str, Parameter] = {
     ),
     "transport_error": Parameter(
         (Choice(TRANSPORT_ERRORS),),
-        (
-            'How the error of the fitted transport enters the standard errors. ``"derived"``: by '
-            'its influence function, without further model calls; ``"finite-difference"``: the '
-            "same with lines tilted numerically, 2 d further passes and no assumption on the "
-            'model; ``"jackknife"``: by fitting it again without groups of rows; '
-            '``"ignore"``: the transport is taken as known, as the paper does, and intervals of '
-            "non-null scores are too short. "
-            '``"auto"`` checks the derived terms by differences on up to 384 rows, and uses these '
-            "where a standard error would change by more than 5 %."
-        ),
+        'How the error of the fitted transport enters the standard errors. ``"derived"``: by '
+        'its influence function, without further model calls; ``"finite-difference"``: the '
+        "same with lines tilted numerically, 2 d further passes and no assumption on the "
+        'model; ``"jackknife"``: by fitting it again without groups of rows; '
+        '``"ignore"``: the transport is taken as known, as the paper does, and intervals of '
+        "non-null scores are too short. "
+        '``"auto"`` checks the derived terms by differences on up to 384 rows, and uses these '
+        "where a standard error would change by more than 5 %.",
         kind="str",
     ),
     "transports": Parameter(option="--transports"),
     "units": Parameter(
         (Choice(("columns", "groups")),),
-        (
-            'What is given a score. With ``"groups"`` the transport disentangles the groups from '
-            "each other, not their columns, and each is scored as one: shared signal within a "
-            "group counts once. Groups may overlap."
-        ),
+        'What is given a score. With ``"groups"`` the transport disentangles the groups from '
+        "each other, not their columns, and each is scored as one: shared signal within a "
+        "group counts once. Groups may overlap.",
         option="--units",
     ),
     "whiten": Parameter((FLAG,)),

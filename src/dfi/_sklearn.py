@@ -9,14 +9,14 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
+from dfi._collect import FittedSource, importance, importances, refusal
 from dfi._docstrings import exemplified
-from dfi._models.crossfit import MOST_SPLITS
+from dfi._models.crossfit import MOST_SPLITS, FoldModels
 from dfi._models.learners import warn_of_refits
 from dfi._models.prepare import prepare
 from dfi._parameters import check, documented, named_only, taken_by, validated
-from dfi._run import FittedSource, importance, importances, refusal
 from dfi.inference.influence import InfluenceRows
-from dfi.methods.disentangled import Disentangled
+from dfi.methods.disentangled import Disentangled, ExplainRows
 from dfi.methods.row_models import BACKGROUND, LocalScale
 from dfi.transports.linear_error import FIXED
 
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from dfi._data.problem import UnitsKind
     from dfi._data.table import Missing
     from dfi._lines.choose import Quadrature
-    from dfi._models.crossfit import FoldModels
     from dfi._models.fits import Scale
     from dfi._scoring.forms import AskedForm
     from dfi._scoring.scores import Scores, TransportError
@@ -44,7 +43,6 @@ if TYPE_CHECKING:
         VectorLike,
     )
     from dfi.losses import LossLike
-    from dfi.methods.disentangled import ExplainRows
     from dfi.results.importance import GroupSource, Importance
     from dfi.results.local import LocalAttributions
     from dfi.transports.base import FittedTransport

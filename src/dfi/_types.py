@@ -64,6 +64,13 @@ class Splitter(Protocol):
     def split(self, X: Any, y: Any = None, groups: Any = None, /) -> Any: ...
 
 
+class QuantileObject(Protocol):
+    """A :class:`dfi.Quantile`."""
+
+    @property
+    def level(self) -> float: ...
+
+
 class TransportObject(Protocol):
     def fit(self, X: Any, /) -> Any: ...
 
@@ -91,7 +98,7 @@ VectorLike: TypeAlias = HasArray | HasArrowStream | Sequence[Any] | None
 EstimatorLike: TypeAlias = str | Learner | FittedModel | Callable[..., Any]
 """The name of a learner, a learner, or a fitted model or function."""
 
-TargetLike: TypeAlias = Any
+TargetLike: TypeAlias = str | QuantileObject | None
 """What of an outcome is explained: a name, a :class:`dfi.Quantile`, or None."""
 
 HorizonLike: TypeAlias = float | Sequence[float] | HasArray | None

@@ -46,6 +46,27 @@ def test_a_header_with_commas_inside_of_names_is_split_by_what_all_lines_agree_o
 
 
 @pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        (",a,y\n0,2,3\n", ["Unnamed: 0", "a", "y"]),
+        ("a,a,a.1\n1,2,3\n", ["a.2", "a.3", "a.1"]),
+        ('sep=;\n"a\nb";"a\nb";;y\n1;2;3;4\n', ["a\nb.1", "a\nb.2", "Unnamed: 2", "y"]),
+    ],
+)
+@pytest.mark.filterwarnings("ignore:names that appear more than once")
+def test_columns_without_a_name_of_their_own_are_numbered(place, text, names):
+    (place / "t.csv").write_text(text)
+    assert read_file("t.csv").columns == names
+
+
+def test_row_labels_that_pandas_wrote_are_left_out(run, frame):
+    frame.select("a", "b", "y").write_csv("data.csv")
+    expected = sums(run)["features"]
+    frame.select("a", "b", "y").to_pandas().to_csv("data.csv")
+    assert sums(run)["features"] == expected
+
+
+@pytest.mark.parametrize(
     ("text", "decimal", "value"),
     [
         ("17 %", ".", 17), ("$17", ".", 17), ("-$1,234.50", ".", -1234.5), ("($17)", ".", -17),
@@ -69,7 +90,7 @@ def test_marked_numbers_are_refused_with_the_option_that_reads_them(run, frame):
     expected = sums(run)["features"]
     marked(frame, "money", [f"${value:,} " for value in b])
     assert sums(run)["features"] == expected
-    marked(frame, "money", [f"{1000 + value:,}" for value in b])
+    marked(frame, "money", [f"{5000 + value:,}" for value in b])
     one_sentence(
         run("explain", "data.csv", "-y", "y", "-f", *LINEAR),
         "column 'money' has texts such as", "--numbers marked", "--numbers text",
@@ -89,14 +110,16 @@ def test_marked_numbers_are_refused_with_the_option_that_reads_them(run, frame):
     )
 
 
-def test_decimal_commas_are_named_and_read(run, frame):
+def test_decimal_commas_are_read_and_told(run, frame):
     small = frame.select("a", "b", "y").with_columns(pl.all().round(3))
     small.write_csv("data.csv")
     expected = sums(run)["features"]
     text = small.write_csv(separator=";").replace(".", ",")
     Path("data.csv").write_text(text)
-    one_sentence(run("explain", "data.csv", "-y", "y", "-f"), "has decimal commas", "--decimal ,")
+    assert sums(run)["features"] == expected
     assert sums(run, "--decimal", ",")["features"] == expected
+    done = run("explain", "data.csv", "-y", "y", "-f", *LINEAR)
+    assert "read as numbers: a, b, y" in done.stderr
 
 
 def test_what_may_be_thousands_or_decimals_is_not_guessed(run, frame):

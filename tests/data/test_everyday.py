@@ -76,26 +76,123 @@ def test_numbers_as_text_are_numbers(library, write):
     texts = [write(value) for value in values]
     texts[5] = "n/a"
     frame, everyday = read(texts, library)
-    assert everyday.numbers == ("c",)
+    assert everyday.spec() == {"numbers": ["c"]}
     read_back = column(frame)
     assert np.isnan(read_back[5])
     np.testing.assert_allclose(np.delete(read_back, 5), np.delete(values, 5), rtol=1e-6, atol=0.06)
 
 
+AMOUNTS = RNG.integers(1, 9000, N) + 0.5
+
+
+@pytest.mark.parametrize("library", FRAMES)
+@pytest.mark.parametrize(
+    ("write", "values"),
+    [
+        (lambda v: f"{v:,.2f}".replace(",", " ").replace(".", ",").replace(" ", "."), AMOUNTS),
+        (lambda v: f"{v:.1f}".replace(".", ","), AMOUNTS),
+        (lambda v: f"{v:,.0f}", np.floor(AMOUNTS)),
+        (lambda v: f"${v + 1000:,.0f}", np.floor(AMOUNTS)),
+        (lambda v: f"{v:.1f} m2", AMOUNTS),
+        (lambda v: f"({v:.1f})", AMOUNTS),
+        (lambda v: f"{v % 5:.0f}", np.floor(AMOUNTS)),
+    ],
+    ids=["1.234,50", "1234,5", "1,234 beside 950", "$1,234", "unit", "brackets", "few"],
+)
+def test_one_reading_is_enough(library, write, values):
+    values = np.append(values[:-1], 950.0)
+    frame, everyday = read([write(value) for value in values], library)
+    assert everyday.spec() == {"numbers": ["c"]}
+    truth = {"$": values + 1000, "(": -values}.get(write(7)[0], values)
+    np.testing.assert_allclose(column(frame), values % 5 if write(7) == "2" else truth)
+
+
 @pytest.mark.parametrize(
     "texts",
     [
-        [f"{k % 5}" for k in range(N)],
         [f"{k:05d}" for k in range(N)],
-        [f"{k / 7:.2f}".replace(".", ",") for k in range(N)],
+        [f"{1 + k},{500 + k}" for k in range(N)],
         [f"${k}.5" if k % 2 else f"€{k}.5" for k in range(N)],
         [f"{k}.5 %" if k % 2 else f"{k}.5" for k in range(N)],
+        [f"{k}.5 kg" if k % 2 else f"{k}.5 lb" for k in range(N)],
+        [f"A-{k}" for k in range(N)],
     ],
-    ids=["classes", "codes", "commas", "currencies", "percent"],
+    ids=["codes", "thousands or decimals", "currencies", "percent", "units", "keys"],
 )
 def test_text_with_two_readings_is_left_alone(texts):
     _, everyday = read(texts)
-    assert not everyday.numbers
+    assert "numbers" not in everyday.spec()
+
+
+@pytest.mark.parametrize("library", FRAMES)
+def test_numbers_with_a_word_among_them_are_classes(library):
+    texts = [["4", "6", "8"][k % 3] for k in range(N - 1)] + ["rotary"]
+    frame, everyday = read(texts, library)
+    assert everyday.spec() == {"classes": ["c"]}
+    result = dfi.explain(frame, Y, "linear", diagnose=False)
+    assert result.names == ("x", "c")
+
+
+@pytest.mark.parametrize("library", FRAMES)
+def test_labels_are_trimmed_and_answers_spelt_alike(library):
+    kinds = [["north", " north", "south ", "South"][k % 4] for k in range(N)]
+    answers = [["Yes", "no", "YES", "No "][k % 4] for k in range(N)]
+    table = FRAMES[library]({"x": X, "kind": kinds, "answer": answers, "y": answers})
+    frame, everyday = read_everyday(table, "drop")
+    assert set(frame["kind"].to_pylist() if library == "pyarrow" else frame["kind"]) == {
+        "north", "south", "South",
+    }  # fmt: skip
+    assert everyday.spec() == {
+        "labels": ["kind", "answer", "y"],
+        "labels_apart": {"kind": "South, south"},
+    }
+    result = dfi.explain(table, "y", "linear", diagnose=False)
+    assert "labels tidied: kind, answer, y" in str(result)
+    assert "labels that differ only in case kept apart: kind (South, south)" in str(result)
+    assert "probability of yes" in str(result)
+
+
+@pytest.mark.parametrize("library", FRAMES)
+def test_an_outcome_of_numbers_as_text_is_numbers(library):
+    texts = [f"{value * 1000:,.2f}" for value in Y]
+    texts[4], texts[9] = "", "n/a"
+    table = FRAMES[library]({"x": X, "z": np.roll(X, 1), "y": texts})
+    result = dfi.explain(table, "y", "linear", diagnose=False)
+    kept = np.delete(np.arange(N), [4, 9])
+    frame = pd.DataFrame({"x": X, "z": np.roll(X, 1)}).iloc[kept]
+    plain = dfi.explain(frame, Y[kept] * 1000, "linear", diagnose=False)
+    np.testing.assert_allclose(result.scores, plain.scores, rtol=1e-3)
+    assert result.spec["everyday"]["numbers"] == ("y",)
+    assert result.spec["everyday"]["rows_without_outcome"] == 2
+    with pytest.raises(ValueError, match="has 1 row, fewer than the 5 folds"):
+        dfi.explain(table, "y", "linear", task="classification")
+
+
+@pytest.mark.parametrize("library", ["pandas", "pyarrow"])
+def test_columns_of_one_name_are_numbered(library):
+    columns = [X, np.roll(X, 1), np.roll(X, 2), Y]
+    names = ["x", "x", "x.1", "y"]
+    if library == "pandas":
+        table = pd.DataFrame(np.column_stack(columns), columns=names)
+    else:
+        table = pa.Table.from_arrays(list(map(pa.array, columns)), names)
+    result = dfi.explain(table, "y", "linear", diagnose=False)
+    assert result.names == ("x.2", "x.3", "x.1")
+    assert "columns of one name numbered: x.2 (x), x.3 (x)" in str(result)
+    with pytest.raises(ValueError, match="two columns of that name"):
+        dfi.explain(table, "x", "linear")
+
+
+def test_rows_are_counted_before_those_without_an_outcome_go():
+    outcome = [float(value) if k < 60 else None for k, value in enumerate(Y)]
+    half = [f"level {min(k, 39)}" for k in range(N)]  # 40 texts in 80 rows, and in 60
+    table = pd.DataFrame({"rownames": np.arange(1, N + 1), "half": half, "x": X, "y": outcome})
+    result = dfi.explain(table, "y", "linear", diagnose=False)
+    assert result.names == ("x",)
+    assert result.spec["everyday"]["left_out"] == {
+        "rownames": "another whole number in each row",
+        "half": "40 different texts in 60 rows",
+    }
 
 
 @pytest.mark.parametrize("library", FRAMES)
@@ -167,6 +264,20 @@ def test_new_rows_are_read_in_the_same_way():
     model = dfi.DFI(estimator="linear").fit(table, Y)
     raw = model.local(table.iloc[:5])
     assert list(raw.names) == ["day", "x"]
+    # one text alone may be read in two ways: it is read as the table was
+    texts = [f"{value:.1f}".replace(".", ",") for value in AMOUNTS]
+    days = [date.strftime("%d/%m/%Y") for date in DATES]
+    texts[0], days[0] = "1,500", "03/04/2020"
+    worded = pd.DataFrame({"x": X, "amount": texts, "day": days})
+    numbers = AMOUNTS.copy()
+    numbers[0] = 1.5
+    since = SINCE.copy()
+    since[0] = (dt.date(2020, 4, 3) - EPOCH).days
+    plain = pd.DataFrame({"x": X, "amount": numbers, "day": since})
+    np.testing.assert_allclose(
+        dfi.DFI(estimator="linear").fit(worded, Y).local(worded.iloc[:1]).values,
+        dfi.DFI(estimator="linear").fit(plain, Y).local(plain.iloc[:1]).values,
+    )
     np.testing.assert_allclose(
         raw.values, model.local(table.iloc[:5].drop(columns="id")).values, rtol=1e-12
     )

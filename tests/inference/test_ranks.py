@@ -6,13 +6,14 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy.stats import norm
+from scipy.stats import t as student
 
 import dfi
 from dfi._data.dependence import Clusters, Ordered
 from dfi._data.weights import Weights
 from dfi._models.quality import Quality
 from dfi.inference.influence import InfluenceRows
-from dfi.inference.ranks import rank_sets
+from dfi.inference.ranks import _critical, rank_sets
 from dfi.report.summary import ranks_text
 from dfi.results.importance import Importance
 from dfi.results.numbers import ordinal
@@ -300,3 +301,10 @@ def test_words():
     assert [ordinal(k) for k in (4, 11, 12, 13, 21, 101, 111, 1022)] == [
         "4th", "11th", "12th", "13th", "21st", "101st", "111th", "1,022nd",
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize("degrees", [math.inf, 9.0])
+def test_levels_beyond_the_draws_are_bonferronis(degrees):
+    found = _critical(np.linspace(1.0, 3.0, 100), 0.9999, degrees, 7)
+    law = norm if degrees == math.inf else student(degrees)
+    assert 14 * law.sf(found) == pytest.approx(0.0001)

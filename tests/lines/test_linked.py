@@ -18,6 +18,7 @@ from dfi._lines.linked import (
     LinkedLines,
     TreeMargin,
     _compressed,
+    before_map,
     linked_lines,
 )
 from dfi._lines.quadrature import QuadratureLines, gauss_nodes
@@ -321,3 +322,37 @@ def test_bounds_keep_the_exponential_of_a_parabola_finite():
     moments = found.moments(lines_of(LAWS["gaussian"]))
     assert np.isfinite(moments.mean).all()
     assert moments.mean.max() <= np.exp(2.0) * (1.0 + 1e-12)
+
+
+@pytest.mark.parametrize("family", ["gaussian", "bernoulli"])
+def test_a_closed_form_of_columns_is_one_of_coordinates(family):
+    y = MARGIN if family == "gaussian" else CLASSES
+    model = SuperLearner(family=family, n_folds=0, random_state=0).fit(X, y)
+    parts = {part.__class__.__name__: part for part in model.estimators_}
+    origin = np.array([1.0, -2.0, 0.5])
+    followed = 0
+    for name, part in parts.items():
+        lines = line_model(predictor_for(part, TABLE, prefit=False), X, Quadrature())
+        found = before_map(lines, origin, MIX)
+        if "Boost" in name or "Quadratic" in name:
+            assert found is None
+            continue
+        followed += 1
+        np.testing.assert_allclose(
+            found.predict(Z), lines.predict(origin + Z @ MIX.T), rtol=1e-10, atol=1e-12
+        )
+    assert followed >= 3
+    both = SumLines((LinearLines(np.ones(P), 0.5), LinearLines(MIX[0], -1.0)), (0.3, 0.7), 2.0)
+    found = before_map(both, origin, MIX)
+    np.testing.assert_allclose(found.predict(Z), both.predict(origin + Z @ MIX.T))
+
+
+def test_rules_of_a_law_keep_its_moments_without_orthogonal_vectors():
+    """Outliers are what the Lanczos process loses its orthogonality to."""
+    values = np.sort(np.concatenate([rng.standard_normal(900), [9.0, 14.0, -11.0]]))
+    law = Reference.empirical(values[:, None])
+    for m, bound in ((8, 0.1), (32, 1e-3), (128, 1e-8), (256, 1e-10)):
+        nodes, weights = gauss_nodes(law, 0, m)
+        assert weights.sum() == pytest.approx(1.0, abs=1e-12)
+        assert weights @ nodes**7 == pytest.approx(np.mean(values**7), rel=1e-9)
+        assert weights @ np.tanh(nodes) == pytest.approx(np.tanh(values).mean(), abs=bound)

@@ -222,7 +222,7 @@ def test_rows_that_every_model_has_seen_are_named(table):
 
 
 def test_all_rows_are_refused_by_memory_alone(explainer, monkeypatch):
-    monkeypatch.setattr("dfi._run.MOST_BYTES", 1000)
+    monkeypatch.setattr("dfi._collect.MOST_BYTES", 1000)
     with pytest.raises(ValueError, match=r"contributions of all 120 rows take .* GiB"):
         explainer.result_.local()
     assert len(explainer.result_.local(slice(0, 100))) == 100

@@ -316,3 +316,17 @@ def test_values_are_stretched_by_the_spread_over_splits():
         weights.standard_error(stretched) ** 2,
         weights.standard_error(influence) ** 2 + spread**2 / 4,
     )
+
+
+def test_rows_far_from_near_collinear_columns_leave_errors_that_mean_something():
+    """Curves of four sources, recorded with heavy-tailed noise of a hundred thousandth."""
+    generator = np.random.default_rng(0)
+    grid = np.linspace(0.0, 1.0, 30)
+    basis = np.exp(-0.5 * ((grid - np.array([[0.1], [0.35], [0.6], [0.9]])) / 0.2) ** 2)
+    sources = generator.standard_normal((120, 4))
+    X = sources @ basis + 1e-5 * np.clip(generator.standard_t(1, (120, 30)), -100.0, 100.0)
+    y = sources @ [1.0, 0.5, -0.8, 0.3] + 0.2 * generator.standard_normal(120)
+    bands = {f"b{k}": [f"x{10 * k + i}" for i in range(10)] for k in range(3)}
+    result = dfi.explain(X, y, "ridge", feature_groups=bands, units="groups", diagnose=False)
+    assert np.all(result.se < 0.5 * result.scores)
+    assert np.all(result.se > 0.01 * result.scores)

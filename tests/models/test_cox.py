@@ -7,7 +7,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import minimize
 
-from dfi._models.cox import Cox
+from dfi._data.outcome import Survival
+from dfi._data.survival import Times
+from dfi._lines.choose import Quadrature, line_model
+from dfi._models.cox import Cox, CoxMean
+from dfi._models.prepare import prepare
 
 VETERAN = ["karno", "age", "diagtime"]
 
@@ -123,3 +127,38 @@ def test_without_events_there_is_no_hazard():
     found = Cox.fit(X, time, np.zeros(30, dtype=bool))
     assert (found.baseline(time) == 0).all()
     assert (found.coef == 0).all()
+
+
+def test_a_member_of_the_stack_expects_what_the_regression_does():
+    """Hinges of the sum of columns beside the area under, or the height of, each row's curve."""
+    rng = np.random.default_rng(5)
+    X = rng.normal(size=(400, 3))
+    time = rng.exponential(size=400) * np.exp(X @ [0.6, -0.3, 0.0])
+    event = rng.random(400) < 0.7
+    model = Cox.fit(X, time, event)
+    grid = np.linspace(0.0, 1.5, 4001)
+    curves = np.exp(-np.outer(model.risk(X), model.baseline(grid)))
+    truths = {"rmst": np.trapezoid(curves, grid, axis=1), "probability": curves[:, -1]}
+    for target, truth in truths.items():
+        known = Survival(Times(time, event), 1.5, {"target": target}, 0.0)
+        found = CoxMean().fit_times(X, known)
+        assert np.abs(found.predict(X) - truth).max() < 5e-3 * np.ptp(truth)
+        weighted = CoxMean().fit_times(X, known, np.ones(400))
+        assert np.allclose(weighted.predict(X), found.predict(X))
+
+
+def test_the_default_learner_has_it_for_times_alone():
+    rng = np.random.default_rng(6)
+    X = rng.normal(size=(300, 3))
+    time = rng.exponential(size=300) * np.exp(X @ [0.8, -0.4, 0.0])
+    y = np.array(list(zip(time < 2.5, np.minimum(time, 2.5), strict=True)),
+                 dtype=[("event", bool), ("time", float)])  # fmt: skip
+    fits = prepare(X, y, horizon=2.0)
+    weights = [fold.predictors[0].model.weights_ for fold in fits.halves]
+    names = [name for name, _ in fits.halves[0].predictors[0].model.member_list(0)]
+    assert names[-1] == "cox"
+    assert np.mean(weights, axis=0)[-1] > 0.1
+    lines = line_model(fits.halves[0].predictors[0], X[:50], Quadrature())
+    assert np.allclose(lines.predict(X[:50]), fits.halves[0].predictors[0](X[:50]))
+    plain = prepare(X, time).halves[0].predictors[0].model
+    assert "cox" not in [name for name, _ in plain.member_list(0)]

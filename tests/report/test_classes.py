@@ -22,8 +22,7 @@ def test_answers_begin_with_the_share_and_name_the_class(binary):
     assert summary["title"] == "What explains default = Yes?"
     first = summary["leading"][0]["text"]
     share = result.shares()["share"].max()
-    assert first.startswith(f"{100 * share:.0f} % of what is explained (95 % interval ")
-    assert "of the variance of default" in first
+    assert first.startswith(f"{100 * share:.0f} % of the explained variance (")
     page = text_of(report_html(result))
     assert "outcome default (probability of Yes)" in page
     assert "Shares of what is explained, each with its own 95 % interval" in page
@@ -69,8 +68,7 @@ def test_loss_and_unit_of_several_classes(multiclass):
     summary, text = summarize(result), text_of(report_html(result))
     assert summary["score_unit"] == "nats"
     assert "the scores behind them, in nats and with intervals of their own" in text
-    assert "of the entropy of species" in summary["leading"][0]["text"]
-    assert " nats (95 % interval" in summary["leading"][0]["text"]
+    assert " % of what is explained (" in summary["leading"][0]["text"]
     assert "the model's log-loss is" in text
     assert "that of the prevalences alone is" in text
     assert "of entropy" in text
@@ -83,7 +81,7 @@ def test_loss_and_unit_of_several_classes(multiclass):
 def test_table_of_the_page_begins_with_the_share(multiclass, build):
     head = report_html(multiclass())
     keys = re.findall(r'data-key="(\w+)"', head)
-    assert keys[:6] == ["rank", "name", "share", "share_low", "share_high", "score"]
+    assert keys[:6] == ["rank", "name", "share", "rank_low", "rank_high", "share_low"]
     assert [label for label in ("share low", "score low") if f">{label}</button>" not in head] == []
     assert "share" not in re.findall(r'data-key="(\w+)"', report_html(build()))
 

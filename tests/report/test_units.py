@@ -122,7 +122,8 @@ def test_a_file_shows_the_same(result, joint, overlapping, tmp_path):
         back = dfi.load(each.save(tmp_path / f"{k}.dfi"))
         assert back.diagnostics["units"] == each.diagnostics["units"]
         assert report_html(back) == report_html(each)
-        assert repr(back) == repr(each)
+        # a result that was loaded holds no models, and has no next step
+        assert repr(back) == repr(each).rsplit("\nnext: ", 1)[0]
 
 
 def test_groups_name_their_columns(result, joint):

@@ -107,7 +107,7 @@ def test_a_result_minus_itself_is_exactly_nothing():
     assert nothing.interval(alternative="greater")["ci_high"].tolist() == [np.inf] * 3
     assert nothing.interval(alternative="less")["ci_low"].tolist() == [-np.inf] * 3
     assert "differing: nothing" in repr(nothing)
-    assert repr(nothing).startswith("Difference (attributed): 3 units, 60 rows")
+    assert repr(nothing).startswith("Difference: 3 features, 60 rows")
 
 
 def test_equal_units_beside_others_are_known_exactly():

@@ -374,7 +374,7 @@ def test_estimates_below_zero_are_explained_where_they_stand():
 
 def test_repr_is_short_and_says_what_matters():
     text = repr(build(p=4))
-    assert text.splitlines()[0] == "Importance (attributed): 4 units, 60 rows, 0.95 intervals"
+    assert text.splitlines()[0] == "Importance: 4 features, 60 rows, 95 % intervals"
     assert text.splitlines()[1:3] == ["Trust: sound", "R2 0.700 (spread over folds 0.020)"]
     head, *rows = text.splitlines()[3:]
     assert " ".join(head.split()) == "feature score (95 % interval) se p_adj"

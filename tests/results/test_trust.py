@@ -69,9 +69,13 @@ def test_a_feature_is_graded_alone_and_the_whole_by_what_holds_half_of_its_score
 def test_one_line_tells_the_most_severe_first_and_counts_the_rest(plain):
     told = [finding("care", kind=f"k{k}") for k in range(3)]
     trust = judged(plain, *told, finding("distrust")).trust
-    line = "do not rely on it — sum of distrust; k0 of care; and 2 more"
-    assert str(trust) == line
-    assert str(judged(plain, *told, finding("distrust"))).splitlines()[1] == f"Trust: {line}"
+    assert str(trust) == "do not rely on it — sum of distrust; k0 of care; and 2 more"
+    assert str(judged(plain, *told, finding("distrust"))).splitlines()[1:5] == [
+        "Trust: do not rely on it",
+        "- sum of distrust",
+        "- k0 of care",
+        "- and 2 more",
+    ]
     assert [reason.severity for reason in trust.reasons] == ["distrust", "care", "care", "care"]
 
 
@@ -146,3 +150,15 @@ def test_the_page_about_verdicts_names_every_kind():
     assert set(kinds()) - listed == {"alarm", "calibration", "gathered rows", "transport"}
     assert listed <= set(kinds())
     assert set(WARNINGS) <= listed
+
+
+def test_an_error_above_all_that_is_explained_is_not_to_be_relied_on(plain):
+    first = int(np.argmax(plain.scores))
+    influence = plain.influence.copy()
+    influence[:, first] = plain.scores[first] + 100.0 * (influence[:, first] - plain.scores[first])
+    result = replace(plain, basis=replace(plain.basis, values=influence))
+    assert result.trust.by_feature[plain.names[first]] == "do not rely on it"
+    (reason,) = (found for found in result.findings if found.kind == "errors")
+    assert reason.about == (plain.names[first],)
+    assert reason.numbers["se"] > reason.numbers["explained"] == plain.explained.value
+    assert "exceeds all that is explained" in reason.what

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scipy.special import xlogy
 
 from dfi._data.weights import Weights
-from dfi._scoring.forms import Stretch, affine_parts, influence, loco
+from dfi._scoring.forms import Stretch, affine_parts, explained_rows, influence, loco
 from dfi.losses import SQUARED_ERROR, Loss
 
 # by the generator alone: what squared error is without its closed form, and a loss without one
@@ -136,3 +136,17 @@ def test_affine_parts_are_the_forms(form):
         values, means = values[:1] * 2, means[:1] * 2
     p, q = affine_parts(form, values, [(values, means)] * 2)
     np.testing.assert_allclose(y * p + q, influence(form, y, values, means), atol=1e-12)
+
+
+def test_what_a_fitted_model_explains_is_a_covariance_by_weights():
+    y, values = np.array([1.0, 4.0, 2.0, 9.0]), np.array([0.5, 3.0, 3.0, 6.0])
+    mass = np.array([1.0, 2.0, 0.0, 1.0])
+    mean = np.average(y, weights=mass)
+    found = explained_rows("cpi", y, [values], mean, mass, SQUARED_ERROR)
+    centred = values - np.average(values, weights=mass)
+    np.testing.assert_allclose(found, (y - mean) * centred)
+    # what a model adds to every prediction explains nothing, of no row
+    shifted = explained_rows("cpi", y, [values + 100.0], mean, mass, SQUARED_ERROR)
+    np.testing.assert_allclose(shifted, found)
+    unweighted = explained_rows("cpi", y, [values], mean, np.zeros(4), SQUARED_ERROR)
+    np.testing.assert_allclose(unweighted, (y - mean) * (values - values.mean()))

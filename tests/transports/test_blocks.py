@@ -19,7 +19,7 @@ from dfi._data.weights import Weights
 from dfi._models.prepare import prepare
 from dfi.methods.disentangled import Disentangled
 from dfi.transports import Gaussian
-from dfi.transports.blocks import RARE, BlockTransport, rare_levels
+from dfi.transports.blocks import RARE, BlockTransport, _linear_part, rare_levels
 
 SIZES = (3, 2, 1, 2)
 PLACES = np.split(np.arange(sum(SIZES)), np.cumsum(SIZES)[:-1])
@@ -755,3 +755,14 @@ def test_what_thinned_rows_add_to_refits_is_no_error_of_the_transport(monkeypatc
         errors[rows] = found.latent.se
     # 1.2 here, 2.0 with the noise left in
     assert np.mean(errors[60] / errors[600]) < 1.6
+
+
+def test_the_direction_of_a_unit_is_that_of_the_outcome_less_its_means():
+    """``f - m`` and ``y - f`` of two models add up to ``y - m`` of either: gamma averages both."""
+    rng = np.random.default_rng(7)
+    y, (f, g), (m, k) = rng.standard_normal(40), *rng.standard_normal((2, 2, 40))
+    coordinates, mass = rng.standard_normal((40, 3)), rng.uniform(0.5, 2.0, 40)
+    values = [each[:, None] for each in (f - m, g - k, y - f, y - g)]
+    _, _, gamma = _linear_part(values, coordinates, np.eye(3)[None], Weights(mass, "sampling"))
+    slopes = [np.average((y - mean)[:, None] * coordinates, 0, mass) for mean in (m, k)]
+    np.testing.assert_allclose(gamma, np.mean(slopes, axis=0))

@@ -7,8 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import dfi
-from dfi.transports import Brenier, Gaussian
-from dfi.transports.brenier import BrenierTransport, Gain, searched
+from dfi.transports import Brenier, Gaussian, curved
+from dfi.transports.brenier import BrenierTransport
+from dfi.transports.held_out import Gain, searched
 from dfi.transports.independence import independence
 
 
@@ -113,6 +114,40 @@ def test_scores_approach_those_of_the_exact_ring():
     assert (linear.latent.scores > 3 * truth).all()
 
 
+def test_more_rows_come_closer_to_the_exact_ring():
+    """Within a few percent: ridges along 16 directions are not quite the exact map."""
+
+    def score(n):
+        found = [
+            dfi.explain(
+                X, radius(X), radius, cv="prefit", transport="brenier", diagnose=False,
+                transport_error="ignore",
+            ).latent.scores
+            for X in (ring(n, seed) for seed in (20, 21, 22))
+        ]  # fmt: skip
+        return np.mean(found)
+
+    truth = exact_ring_score()
+    few, many = abs(score(200) / truth - 1.0), abs(score(2000) / truth - 1.0)
+    assert many < few
+    assert many < 0.1
+
+
+def test_half_of_the_rows_on_one_value_stay_where_they_are():
+    generator = np.random.default_rng(4)
+    X = generator.multivariate_normal([0, 0, 0], 0.5 + 0.5 * np.eye(3), 400)
+    X[:, 0] = np.maximum(X[:, 0], 0.0)
+    X[:, 2] += X[:, 1] ** 2
+    transport = Brenier(penalty=0.1).fit(X)
+    assert transport.fitted_.bent.positions.tolist() == [1, 2]
+    np.testing.assert_allclose(transport.inverse_transform(transport.transform(X)), X, atol=1e-8)
+    result = dfi.explain(
+        X, X[:, 0] + X[:, 2], "linear", transport="brenier", cv=2, transport_error="ignore",
+        diagnose=False,
+    )  # fmt: skip
+    assert result.scores.sum() == pytest.approx(result.latent.scores.sum(), abs=1e-9)
+
+
 def test_weights_are_counts():
     X, counts = parabola(150), np.random.default_rng(0).integers(1, 4, 150)
     y = X[:, 0] + 0.3 * X[:, 1]
@@ -134,7 +169,7 @@ def test_levels_categories_gaps_and_constant_columns_stay_linear():
     frame["same"] = 1.0
     transport = Brenier().fit(frame)
     fitted = transport.fitted_
-    assert fitted.linear.active[fitted.curved].tolist() == [0, 1]
+    assert fitted.bent.positions.tolist() == [0, 1]
     back = transport.inverse_transform(transport.transform(frame))
     np.testing.assert_allclose(back[["a", "b"]], frame[["a", "b"]], atol=1e-8)
     with pytest.warns(dfi.warnings.ConstantColumnWarning):
@@ -152,8 +187,8 @@ def test_own_error_comes_from_refits_that_keep_what_was_chosen():
     fitted = design.fit(X).fitted_
     weights = dfi._data.weights.Weights(np.ones(270), "frequency")
     again = design.fit_matrix(X[:270], weights, np.zeros(2, dtype=bool), like=fitted)
-    assert again.penalty == fitted.penalty
-    assert again.potential.ridges is fitted.potential.ridges
+    assert again.bent.penalty == fitted.bent.penalty
+    assert again.bent.potential.ridges is fitted.bent.potential.ridges
     y = X[:, 0] + np.random.default_rng(1).standard_normal(300)
     options = {"cv": "prefit", "transport": "brenier", "diagnose": False}
     result = dfi.explain(X, y, lambda X: X[:, 0], **options)
@@ -208,3 +243,27 @@ def test_many_rows_are_explained_by_a_sample():
         transport_error="ignore",
     )  # fmt: skip
     assert len(result.influence) == 2000
+
+
+@pytest.mark.parametrize("most", [1, 40, 300, 10**9])
+def test_curves_are_predicted_in_pieces_that_fit_in_memory(most):
+    nodes, n = [7, 3, 7, 50, 2], 11
+    seen = np.zeros((n, len(nodes)), dtype=int)
+    for part, coordinates in curved._pieces(n, nodes, most):
+        seen[part][:, coordinates] += 1
+        rows = (part.stop - part.start) * sum(nodes[j] for j in coordinates)
+        assert rows <= most or (part.stop - part.start == 1 and len(coordinates) == 1)
+    assert (seen == 1).all()
+
+
+def test_memory_does_not_change_scores():
+    X = np.column_stack([parabola(120), parabola(120, 1)])
+    scores = [
+        dfi.explain(
+            X, X[:, 0] + X[:, 1], lambda X: X[:, 0] + X[:, 1], cv="prefit", diagnose=False,
+            transport=Brenier(penalty=0.1), transport_error="ignore",
+            integration=dfi.Quadrature("gauss", nodes=8, memory=memory),
+        ).scores
+        for memory in (4 * 8 * 4 * 100, 2**28)
+    ]  # fmt: skip
+    np.testing.assert_allclose(*scores, rtol=1e-9)

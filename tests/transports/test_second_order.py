@@ -10,11 +10,17 @@ from sklearn.linear_model import LinearRegression
 from sklearn.tree import DecisionTreeRegressor
 
 import dfi
+from dfi._data.dependence import Clusters
 from dfi._data.weights import Weights
 from dfi._lines.quadrature import QuadratureLines
 from dfi._scoring.sensitivity import gradient_products
 from dfi.transports.gaussian import Gaussian
-from dfi.transports.linear_error import MapInfluence, gradient_step, squared_influence
+from dfi.transports.linear_error import (
+    MapInfluence,
+    SecondOrderBias,
+    gradient_step,
+    squared_influence,
+)
 
 
 def fitted(design, X, mass):
@@ -310,3 +316,63 @@ def test_independent_columns_in_components_of_their_own_have_no_bias():
 def test_step_is_the_size_of_a_tilt():
     assert gradient_step(100) == pytest.approx(0.05)
     assert gradient_step(1e9) == 0.005
+
+
+def dependent_case():
+    generator = np.random.default_rng(5)
+    X = generator.standard_normal((30, 3)) @ generator.standard_normal((3, 3))
+    gradients = generator.standard_normal((3, 3))
+    transport = fitted(Gaussian(), X, np.ones(30))
+    influence = MapInfluence(transport, transport.geometry.standardize(X))
+    return influence, gradients @ gradients.T
+
+
+def test_rows_in_clusters_of_their_own_are_independent():
+    influence, gradients = dependent_case()
+    plain = squared_influence(influence, gradients, Weights(np.ones(30), "sampling"))
+    alone = Weights(np.ones(30), "sampling", dependence=Clusters(np.arange(30)))
+    found = squared_influence(influence, gradients, alone)
+    np.testing.assert_allclose(found.latent, plain.latent, rtol=1e-10)
+    np.testing.assert_allclose(found.decoder, plain.decoder, rtol=1e-10)
+
+
+@pytest.mark.parametrize("factor", [None, np.array([1.0, 1.3, 0.8])])
+def test_clusters_square_their_sums(factor):
+    influence, gradients = dependent_case()
+    labels = np.arange(30) // 3
+    weights = Weights(np.ones(30), "sampling", dependence=Clusters(labels))
+    found = squared_influence(influence, gradients, weights, factor)
+    on_decoder, on_map = influence.matrices(np.arange(30), np.arange(3))
+    latent, decoder = np.zeros(3), np.zeros((3, 3))
+    for label in range(10):
+        own = labels == label
+        D, A = ((u - u.mean(axis=0))[own].sum(axis=0) / 30 for u in (on_decoder, on_map))
+        decoder += 10 / 9 * D**2
+        for j in range(3):
+            for k in range(3):
+                for m in range(3):
+                    if j not in (k, m):
+                        times = 1.0
+                        if factor is not None:
+                            times = factor[j] * (factor[k] + factor[m]) - factor[j] ** 2
+                        latent[j] += 10 / 9 * times * gradients[k, m] * A[k, j] * A[m, j]
+    np.testing.assert_allclose(found.decoder, decoder, rtol=1e-9)
+    np.testing.assert_allclose(found.latent, latent, rtol=1e-9)
+
+
+def test_the_bias_leaves_the_scores_of_every_repeat_too():
+    result = dfi.DFI(estimator="linear", cv=2, n_repeats=2).fit(*drawn_rows())
+    bias = SecondOrderBias("", np.array([1.0, 2.0]), np.array([3.0, 4.0]), {})
+    before = result.scores_
+    after = bias.subtracted_from(before, ("a", "b"))
+    for name, own in (("latent", bias.latent), ("attributed", bias.attributed)):
+        for key in (name, f"{name}_by_repeat"):
+            moved = getattr(before, key) - getattr(after, key)
+            np.testing.assert_allclose(moved, np.broadcast_to(own, moved.shape))
+    assert after.diagnostics["second_order"]["attributed"] == {"a": 3.0, "b": 4.0}
+
+
+def drawn_rows():
+    generator = np.random.default_rng(0)
+    X = generator.standard_normal((60, 2)) @ np.array([[1.0, 0.5], [0.0, 1.0]])
+    return X, X[:, 0] + generator.standard_normal(60)

@@ -5,9 +5,12 @@ import dataclasses
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.linear_model import LinearRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer
 
 import dfi
-from dfi.transports import Copula, EntropicOT, Gaussian, Semicontinuous
+from dfi.transports import Brenier, Copula, EntropicOT, Gaussian, Semicontinuous
 from dfi.warnings import TransportWarning
 
 
@@ -219,3 +222,17 @@ def test_a_model_without_an_answer_off_the_data_is_told_of_the_transport():
     # a model that has no answer at the rows themselves is another matter
     with pytest.raises(ValueError, match="predicted NaN or infinity for 300 of 300 rows: a model"):
         dfi.explain(X, y, lambda X: np.full(len(X), np.nan), cv="prefit", diagnose=False)
+
+
+@pytest.mark.filterwarnings("ignore:invalid value encountered in log:RuntimeWarning")
+@pytest.mark.parametrize("transport", ["gaussian", "brenier"])
+def test_a_pipeline_that_fails_off_the_data_is_told_of_the_transport(transport):
+    """The pipeline raises where a function gives NaN."""
+    X = np.exp(dfi.datasets.m4(300, d=2).X)
+    model = make_pipeline(FunctionTransformer(np.log), LinearRegression())
+    design = Brenier(margins=False) if transport == "brenier" else transport
+    with pytest.raises(
+        ValueError, match=f"transport='{transport}' asks the model about rows.*could not predict"
+    ) as caught:
+        dfi.explain(X, np.log(X[:, 0]), model, transport=design, cv=2, diagnose=False)
+    assert "Use transport='copula'" in str(caught.value)

@@ -5,12 +5,13 @@ from itertools import combinations
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.neighbors import KNeighborsRegressor
 
 import dfi
 from dfi.methods import prepare
 from dfi.methods.disentangled import Disentangled
-from dfi.transports import walks
+from dfi.transports import Gaussian, walks
 
 LAWS = {
     "linear": lambda z: z[:, 0] - 0.5 * z[:, 2],
@@ -31,6 +32,20 @@ class Known:
 
     def predict(self, X):
         return self.law(np.asarray(X))
+
+
+class Sloped(RegressorMixin, BaseEstimator):
+    """The same slopes, whatever it is fitted on."""
+
+    def __init__(self, slopes):
+        self.slopes = slopes
+
+    def fit(self, X, y):
+        self.n_features_in_ = X.shape[1]
+        return self
+
+    def predict(self, X):
+        return np.asarray(X) @ self.slopes
 
 
 def rows_of(law, n=400, d=3, correlation=0.0, seed=0):
@@ -187,3 +202,50 @@ def test_solution_on_a_graph_is_that_of_the_pseudo_inverse():
     expected = inverse @ ((incidence.T * counted) @ change)
     found = walks._least_squares(change, tails, heads, counted, n)
     np.testing.assert_allclose(found, expected, atol=1e-9)
+
+
+@pytest.mark.parametrize("correlation", [0.0, 0.6])
+def test_errors_of_shares_are_those_of_leaving_rows_out(correlation):
+    """The transport is fitted anew without each row; a linear law has its shares in closed form."""
+    slopes = np.array([1.0, 0.0, 0.6, -0.4])
+    X, y = rows_of(lambda X: X @ slopes, n=200, d=4, correlation=correlation, seed=3)
+
+    def shares(kept):
+        rows, rest = X[kept] - X[kept].mean(axis=0), y[kept] - X[kept] @ slopes
+        scale = rows.std(axis=0)
+        values, vectors = np.linalg.eigh(np.corrcoef(rows.T))
+        root = (vectors * np.sqrt(values)) @ vectors.T
+        latent, weight = np.linalg.solve(root, (rows / scale).T).T, root @ (scale * slopes)
+        found = root**2 @ (weight**2 + 2.0 * (rest - rest.mean()) @ latent * weight / len(rest))
+        return found / found.sum()
+
+    left = np.array([shares(np.arange(200) != row) for row in range(200)])
+    expected = np.sqrt(199.0 / 200.0 * ((left - left.mean(axis=0)) ** 2).sum(axis=0))
+    given = {"transport": Gaussian(components=None), "cv": 5, "diagnose": False}
+    found = dfi.explain(X, y, Sloped(slopes), **given).shares().set_index("feature")
+    found = found.loc[["x0", "x1", "x2", "x3"]]
+    np.testing.assert_allclose(found["share"], shares(np.arange(200)), atol=5e-3)
+    np.testing.assert_allclose(found["se"], expected, rtol=0.1, atol=3e-4)
+
+
+def test_walks_of_many_columns_need_no_rows(monkeypatch):
+    """Of a closed form in latent coordinates, the same parts as by decoding every step."""
+    generator = np.random.default_rng(0)
+    X = generator.standard_normal((120, 12)) @ generator.standard_normal((12, 12))
+    y = (X[:, 0] - X[:, 3] + generator.standard_normal(120) > 0).astype(int)
+    decoded = dfi.explain(X, y, "ridge", diagnose=False)
+    calls = []
+    known = walks.local_values
+
+    def told(models, *arguments):
+        transport = arguments[4]
+        calls.append([transport.in_latent(model) is not None for model in models])
+        return known(models, *arguments)
+
+    monkeypatch.setattr(walks, "WIDE", 12)
+    monkeypatch.setattr(walks, "local_values", told)
+    short = dfi.explain(X, y, "ridge", diagnose=False)
+    assert calls
+    assert all(map(all, calls))
+    for column in ("share", "share_low", "share_high"):
+        np.testing.assert_allclose(short.table()[column], decoded.table()[column], rtol=1e-8)

@@ -13,18 +13,11 @@ import narwhals as nw
 import numpy as np
 from scipy import sparse
 
-from dfi._data.frames import (
-    as_series,
-    is_series,
-    is_table,
-    objects,
-    open_frame,
-    refuse_dataset,
-)
+from dfi._data.frames import as_series, is_series, is_table, objects, open_frame, refuse_dataset
 from dfi._parameters import DROP, InvalidParameterError, argument, worded
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Collection, Iterable, Sequence
 
     from dfi._types import Array, Bools, Floats, Ints, Native
 
@@ -92,7 +85,7 @@ class Column:
     label: object
     kind: Kind
     levels: tuple[object, ...]
-    positions: tuple[int, ...]
+    positions: tuple[int, ...] = ()
     dtype: object = None
     fill: float | None = None
     gap: object = None
@@ -129,6 +122,17 @@ class Column:
         if self.width == 1:
             return (block[:, 0] > 0.5).astype(np.intp)
         return np.asarray(np.argmax(block, axis=1), dtype=np.intp)
+
+
+def laid_out(columns: Iterable[Column]) -> tuple[Column, ...]:
+    """Return columns with their places in the numeric matrix, one after the other."""
+    placed, width = [], 0
+    for column in columns:
+        levels = len(column.levels)
+        size = levels if levels > 2 else 1 if column.fill is None else 2
+        placed.append(replace(column, positions=tuple(range(width, width + size))))
+        width += size
+    return tuple(placed)
 
 
 @dataclass(frozen=True)
@@ -173,6 +177,13 @@ class Reading:
             values=[self.values[row] for row in rows.tolist()] if len(self.values) else (),
             missing=None if self.missing is None else self.missing[rows],
         )
+
+    def as_levels(self) -> Reading:
+        """Return a wholly missing column as one of levels: its dtype does not say what it is."""
+        if not self.gaps.all():
+            return self
+        gaps, nothing = self.gaps, [None] * len(self)
+        return replace(self, kind="categorical", numbers=None, values=nothing, missing=gaps)
 
     def fill(self) -> float | None:
         """Return the mean of the observed numbers where some are missing (0 where all are)."""
@@ -276,11 +287,7 @@ def read_column(label: object, series: nw.Series[Native]) -> Reading:
 
 
 def read_objects(
-    label: object,
-    values: Sequence[object],
-    missing: Bools,
-    dtype: object,
-    library: str = "numpy",
+    label: object, values: Sequence[object], missing: Bools, dtype: object, library: str = "numpy"
 ) -> Reading:
     """Read a column of Python objects: all strings, all numbers or all booleans."""
     kinds = {type(value) for value, gap in zip(values, missing, strict=True) if not gap}

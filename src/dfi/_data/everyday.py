@@ -1,4 +1,4 @@
-"""Columns of a raw frame with one sensible reading: dates, numbers as text, identifiers.
+"""Columns of a raw frame with one sensible reading: dates, numbers as text, labels, identifiers.
 
 Such a column is read that way, and the result says so in one line. What could be read in two ways
 stays as it is: :mod:`dfi._data.table` refuses it, with the way out.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import datetime as dt
 import re
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
@@ -15,26 +16,32 @@ import narwhals as nw
 import numpy as np
 
 from dfi._data.columns import is_missing
-from dfi._data.frames import is_stored_index, is_table, open_frame
+from dfi._data.frames import is_series, is_stored_index, is_table, open_frame
 from dfi._data.text import MISSING_MARKS, find_dates, find_numbers, is_code
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
     from dfi._types import Floats, Frame, Native
 
 Identifiers = Literal["drop", "error"]
 """What becomes of columns that name the rows."""
 
+Decimal = Literal[".", ","]
+"""What stands before a fraction."""
+
 FEWEST_IDENTIFIED = 21
 """Rows from which whole numbers, another in each, look like a count of them."""
 
-NAMES_ROWS = re.compile(r"(?:^|[\W_])(?:id|ids|uid|uuid|guid|rowid|row|index|idx|nr)$", re.I)
+NAMES_ROWS = re.compile(
+    r"(?:^|[\W_])(?:id|ids|uid|uuid|guid|rowid|row|rownames|index|idx|nr)$", re.I
+)
 """Names of columns that name the rows."""
 
 _IDENTIFIER_LEVELS = 20
 _DAY = dt.timedelta(days=1)
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+_ISO = "ISO 8601"
 _TEXT_DATES = tuple(
     day + time
     for day in ("%Y-%m-%d", "%Y/%m/%d", "%m/%d/%Y", "%d/%m/%Y", "%d.%m.%Y", "%d-%m-%Y")
@@ -45,33 +52,73 @@ _GAPS = frozenset(
     for mark in MISSING_MARKS
     if not mark.lstrip("+-#").startswith(("inf", "value", "div", "ref"))
 )
-_PLAIN = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?")
-_THOUSANDS = re.compile(r"[+-]?[1-9]\d{0,2}(?:(?:,\d{3})+\.\d+|(?:,\d{3}){2,})")
-_CURRENCY = "$€£¥₹"
+_SPACES = "\u00a0\u202f "
+_CURRENCY = r"(?:[$€£¥₹]|USD|EUR|GBP|CHF|JPY)"
+_EXPONENT = r"(?:[eE][+-]?\d+)?"
+_UNIT = re.compile(r"(.*?[\d)])\s*([a-zA-Zµ°][^\s,;]{0,9})")
+_ANSWERS = ({"yes", "no"}, {"y", "n"}, {"true", "false"}, {"t", "f"}, {"on", "off"})
+
+
+@dataclass(frozen=True)
+class Reader:
+    """How the cells of one column are read, decided once for all of its rows.
+
+    ``form`` is how dates are written, or the decimal mark of numbers, with ``unit`` after each;
+    ``labels`` gives one spelling to labels that differ in case only.
+    """
+
+    kind: Literal["days", "numbers", "labels", "classes"]
+    form: str = ""
+    unit: str = ""
+    labels: Mapping[str, str] = field(default_factory=dict)
+
+    def values(self, column: nw.Series[Native]) -> Floats | list[str | None]:
+        """Return what the cells of a column say; what cannot be read so is missing."""
+        if self.kind == "days":
+            return _each(column, _reader_of_dates(self.form))
+        if self.kind == "numbers":
+            return _each(column, lambda cell: _number(cell, self.form, self.unit))
+        return [None if is_missing(cell) else self._label(str(cell)) for cell in column.to_list()]
+
+    def _label(self, text: str) -> str | None:
+        bare = text.strip()
+        return self.labels.get(bare.lower(), bare) or None
 
 
 @dataclass(frozen=True)
 class Everyday:
     """What was done to the columns of a raw frame, by name, and to rows without an outcome."""
 
-    days: tuple[str, ...] = ()
-    numbers: tuple[str, ...] = ()
+    readers: Mapping[str, Reader] = field(default_factory=dict)
     left_out: Mapping[str, str] = field(default_factory=dict)
+    renamed: Mapping[str, str] = field(default_factory=dict)
+    apart: Mapping[str, str] = field(default_factory=dict)
     rows: int = 0
+
+    @property
+    def days(self) -> tuple[str, ...]:
+        """Return the columns of dates."""
+        return self._of("days")
+
+    def _of(self, kind: str) -> tuple[str, ...]:
+        return tuple(name for name, reader in self.readers.items() if reader.kind == kind)
 
     def read(self, X: Frame) -> Frame:
         """Return another frame with the same columns read in the same way."""
-        opened = open_frame(X) if is_table(X) and (self.days or self.numbers) else None
-        if opened is None and not (self.left_out and is_table(X)):
+        if not is_table(X) or not (self.readers or self.left_out or self.renamed):
             return X
-        _, labels, columns, _ = opened or open_frame(X) or ("", [], [], None)
-        new: dict[int, Floats] = {}
-        for place, label in enumerate(labels):
-            reader = _days if str(label) in self.days else read_numbers
-            if str(label) in (*self.days, *self.numbers):
-                values = reader(columns[place])
-                if values is not None:
-                    new[place] = values
+        if self.renamed:
+            X, _ = with_distinct_names(X, ())
+        opened = open_frame(X)
+        if opened is None:
+            return X
+        _, labels, columns, _ = opened
+        found = {place: self.readers.get(str(label)) for place, label in enumerate(labels)}
+        new = {
+            place: (reader, reader.values(columns[place]))
+            for place, reader in found.items()
+            if reader is not None
+        }
         gone = {place for place, label in enumerate(labels) if str(label) in self.left_out}
         return _rebuilt(X, new, gone)
 
@@ -79,7 +126,11 @@ class Everyday:
         """Return the facts for a result's specification; empty where nothing was done."""
         facts = {
             "days": list(self.days),
-            "numbers": list(self.numbers),
+            "numbers": list(self._of("numbers")),
+            "labels": list(self._of("labels")),
+            "classes": list(self._of("classes")),
+            "labels_apart": dict(self.apart),
+            "renamed": dict(self.renamed),
             "left_out": dict(self.left_out),
             "rows_without_outcome": self.rows,
         }
@@ -95,30 +146,96 @@ def names_rows(n_observed: int, n_rows: int) -> bool:
     return n_observed > max(_IDENTIFIER_LEVELS, n_rows / 2)
 
 
-def read_everyday(X: Frame, identifiers: Identifiers) -> tuple[Frame, Everyday]:
-    """Return a frame without its identifiers, dates as days and text as the numbers that it is."""
+def read_everyday(
+    X: Frame, identifiers: Identifiers, gone: np.ndarray | None = None
+) -> tuple[Frame, Everyday]:
+    """Return a frame without its identifiers, dates as days and text as the numbers that it is.
+
+    Rows that are ``gone``, for want of an outcome, are left out. Whole numbers that count the rows
+    count all of them; texts name those that are left.
+    """
+    whole = None
+    if gone is not None and gone.any():
+        whole = open_frame(X)
+        X = without_rows(X, gone)
     opened = open_frame(X) if is_table(X) else None
     if opened is None:
-        return X, Everyday()
+        return X, NOTHING
     _, labels, columns, _ = opened
-    new: dict[int, Floats] = {}
-    days: list[str] = []
-    numbers: list[str] = []
+    new: dict[int, tuple[Reader, Floats | list[str | None]]] = {}
+    readers: dict[str, Reader] = {}
     left_out: dict[str, str] = {}
+    apart: dict[str, str] = {}
     for place, (label, column) in enumerate(zip(labels, columns, strict=True)):
         name = str(label)
-        values, names = _days(column), days
-        if values is None:
-            values, names = read_numbers(column), numbers
-        if values is not None:
-            new[place] = values
-            names.append(name)
-        elif identifiers == "drop" and (why := _why_identifier(name, column)):
+        reader = _reader(column)
+        values = None if reader is None else reader.values(column)
+        every = column if whole is None else whole[2][place]
+        if identifiers == "drop" and (why := _why_identifier(name, column, every, reader)):
             left_out[name] = why
+            continue
+        if reader is not None and values is not None:
+            new[place] = (reader, values)
+            readers[name] = reader
+        if twins := _spelt_alike(column):
+            apart[name] = twins
     if len(left_out) == len(labels):  # nothing would be left: reading them says what is wrong
         left_out = {}
-    gone = {place for place, label in enumerate(labels) if str(label) in left_out}
-    return _rebuilt(X, new, gone), Everyday(tuple(days), tuple(numbers), left_out)
+    dropped = {place for place, label in enumerate(labels) if str(label) in left_out}
+    return _rebuilt(X, new, dropped), Everyday(readers, left_out, apart=apart)
+
+
+def counters(X: Frame) -> dict[str, str]:
+    """Return the columns of whole numbers that count or name the rows, and why."""
+    opened = open_frame(X)
+    _, labels, columns, _ = opened or ("", [], [], None)
+    found = {
+        str(label): _why_identifier(str(label), column, column, None)
+        for label, column in zip(labels, columns, strict=True)
+        if column.dtype.is_integer()
+    }
+    return {name: why for name, why in found.items() if why}
+
+
+def read_everyday_outcome(y: Native, *, classes: bool) -> tuple[Native, Reader | None]:
+    """Return a column of text as the numbers or tidy labels that it holds, and how it was read."""
+    if not is_series(y):
+        return y, None
+    column = nw.from_native(y, series_only=True)
+    if column.dtype not in (nw.String, nw.Object):
+        return y, None
+    reader = _number_reader(_distinct(column))
+    few = len({*map(_bare, _distinct(column))} - _GAPS) <= _IDENTIFIER_LEVELS
+    if reader is None or classes or few:
+        reader = _label_reader(column)
+    if reader is None:
+        return y, None
+    return _series_like(y, column.name, reader, reader.values(column)), reader
+
+
+def with_distinct_names(X: Frame, roles: Collection[str]) -> tuple[Frame, dict[str, str]]:
+    """Return a frame in which columns of one name are numbered, and their old names.
+
+    A name that a role was given stays, as nobody can say which of its columns is meant.
+    """
+    pandas = nw.dependencies.is_pandas_dataframe(X)
+    if pandas and X.columns.nlevels > 1:
+        return X, {}
+    labels = list(X.columns if pandas else getattr(X, "column_names", ()))
+    counts = Counter(label for label in labels if isinstance(label, str) and label not in roles)
+    taken, renamed, new = set(labels), {}, []
+    for label in labels:
+        made, number = label, 0
+        while counts[label] > 1 and made in taken:
+            number += 1
+            made = f"{label}.{number}"
+        if made is not label:
+            renamed[made] = label
+            taken.add(made)
+        new.append(made)
+    if not renamed:
+        return X, {}
+    return (X.set_axis(new, axis=1) if pandas else X.rename_columns(new)), renamed
 
 
 def missing_rows(column: Native) -> np.ndarray:
@@ -137,39 +254,55 @@ def without_rows(X: Frame, gone: np.ndarray) -> Frame:
     return nw.from_native(X, eager_only=True).filter((~gone).tolist()).to_native()
 
 
-def _why_identifier(name: str, column: nw.Series[Native]) -> str:
-    """Return why a column is an identifier, empty where it is none or may mean something."""
-    kind, n = column.dtype, len(column)
-    if kind in (nw.String, nw.Categorical, nw.Enum, nw.Object):
-        texts = [cell for cell in _distinct(column) if isinstance(cell, str)]
-        if not names_rows(len(texts), n) or find_numbers(texts) or find_dates(texts):
-            return ""  # what was meant as numbers or dates is refused, with the way out
-        return f"{len(texts)} different texts in {n} rows"
-    if not kind.is_integer() or n < FEWEST_IDENTIFIED or column.null_count():
-        return ""
-    least, most = int(column.min()), int(column.max())
-    counts = most - least == n - 1 and least in (0, 1)
-    if (counts or NAMES_ROWS.search(name)) and column.n_unique() == n:
-        return "another whole number in each row"
-    return ""
-
-
-def _days(column: nw.Series[Native]) -> Floats | None:
-    """Return dates as days since 1970 and durations as days; None for what is neither."""
+def _reader(column: nw.Series[Native]) -> Reader | None:
+    """Return how a column is read if not as it stands."""
     kind = column.dtype
-    if kind == nw.Duration:
-        return _each(column, lambda cell: cell / _DAY)
-    if kind in (nw.Datetime, nw.Date):
-        return _each(column, _since_epoch)
+    if kind in (nw.Duration, nw.Datetime, nw.Date):
+        return Reader("days")
     if kind not in (nw.String, nw.Object):
         return None
     cells = _distinct(column)
     if cells and all(isinstance(cell, dt.date) for cell in cells):
-        return _each(column, _since_epoch)
-    if any(not isinstance(cell, str) for cell in cells):
+        return Reader("days")
+    if not cells or any(not isinstance(cell, str) for cell in cells):
         return None
-    reader = _reader_of_dates(cells)
-    return None if reader is None else _each(column, lambda cell: reader(cell.strip()))
+    if (form := _form_of_dates(cells)) is not None:
+        return Reader("days", form)
+    numbers = _number_reader(cells)
+    if numbers is not None:
+        return numbers
+    few = len({*map(_bare, cells)}) <= _IDENTIFIER_LEVELS
+    if few and (found := find_numbers(column.drop_nulls().to_list())) and not found.how:
+        return Reader("classes")  # numbers and a word or two, such as 4, 6, 8 and rotary
+    return _label_reader(column)
+
+
+def _why_identifier(
+    name: str, column: nw.Series[Native], every: nw.Series[Native], reader: Reader | None
+) -> str:
+    """Return why a column is an identifier, empty where it is none or may mean something.
+
+    Texts name the rows that are explained, whole numbers count ``every`` row.
+    """
+    kind, n = column.dtype, len(every)
+    if reader is None or reader.kind in ("labels", "classes"):
+        if kind in (nw.String, nw.Categorical, nw.Enum, nw.Object):
+            texts = [cell for cell in _distinct(column) if isinstance(cell, str)]
+            if not names_rows(len(texts), len(column)) or find_numbers(texts) or find_dates(texts):
+                return ""  # what was meant as numbers or dates is refused, with the way out
+            return f"{len(texts)} different texts in {len(column)} rows"
+        if not kind.is_integer() or every.null_count():
+            return ""
+        values = every.to_numpy()
+    else:
+        values = np.asarray(reader.values(every)) if reader.kind == "numbers" else np.array([0.5])
+        if not np.all(values == np.rint(values)):
+            return ""
+    if n < FEWEST_IDENTIFIED or len(np.unique(values)) < n:
+        return ""
+    least, most = int(values.min()), int(values.max())
+    counts = most - least == n - 1 and least in (0, 1)
+    return "another whole number in each row" if counts or NAMES_ROWS.search(name) else ""
 
 
 def _distinct(column: nw.Series[Native]) -> set[Native]:
@@ -187,6 +320,10 @@ def _each(column: nw.Series[Native], reader: Callable[[Native], float | None]) -
     return np.array([np.nan if value is None else value for value in found])
 
 
+def _bare(text: str) -> str:
+    return text.strip().lower()
+
+
 def _since_epoch(moment: dt.date) -> float:
     if not isinstance(moment, dt.datetime):
         moment = dt.datetime(moment.year, moment.month, moment.day, tzinfo=dt.UTC)
@@ -194,32 +331,34 @@ def _since_epoch(moment: dt.date) -> float:
     return float((aware - _EPOCH) / _DAY)
 
 
-def _reader_of_dates(texts: set[str]) -> Callable[[str], float | None] | None:
-    """Return how texts are read as dates where exactly one way reads them all."""
-    texts = {text for text in texts if text.strip().lower() not in _GAPS}
+def _form_of_dates(texts: set[str]) -> str | None:
+    """Return how dates are written where exactly one way reads all of some texts."""
+    texts = {text for text in texts if _bare(text) not in _GAPS}
     if len(texts) < 3:
         return None
-    first = next(iter(texts)).strip()
-    if not re.match(r"\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}", first):
+    if not re.match(r"\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}", next(iter(texts)).strip()):
         return None
-    ways = [_instant, *(_strict(form) for form in _TEXT_DATES)]
-    found = [way for way in ways if all(way(text.strip()) is not None for text in texts)]
-    answers = {tuple(way(text.strip()) for text in sorted(texts)) for way in found}
-    return found[0] if len(answers) == 1 else None
+    answers: dict[tuple[float | None, ...], str] = {}
+    for form in (_ISO, *_TEXT_DATES):
+        read = _reader_of_dates(form)
+        found = tuple(read(text) for text in sorted(texts))
+        if None not in found:
+            answers.setdefault(found, form)
+    return next(iter(answers.values())) if len(answers) == 1 else None
 
 
-def _instant(text: str) -> float | None:
-    if not re.match(r"[12]\d{3}-\d{2}-\d{2}", text):
-        return None
-    try:
-        return _since_epoch(dt.datetime.fromisoformat(text))
-    except ValueError:
-        return None
+def _reader_of_dates(form: str) -> Callable[[Native], float | None]:
+    """Return how dates of a form, or those that are no text, become days since 1970."""
 
-
-def _strict(form: str) -> Callable[[str], float | None]:
-    def read(text: str) -> float | None:
+    def read(cell: Native) -> float | None:
+        if not isinstance(cell, str):
+            return float(cell / _DAY) if isinstance(cell, dt.timedelta) else _since_epoch(cell)
+        text = cell.strip()
+        if form == _ISO and not re.match(r"[12]\d{3}-\d{2}-\d{2}", text):
+            return None
         try:
+            if form == _ISO:
+                return _since_epoch(dt.datetime.fromisoformat(text))
             return _since_epoch(dt.datetime.strptime(text, form).replace(tzinfo=dt.UTC))
         except ValueError:
             return None
@@ -230,51 +369,153 @@ def _strict(form: str) -> Callable[[str], float | None]:
 def read_numbers(column: nw.Series[Native]) -> Floats | None:
     """Return text as numbers where every value is one, or is missing, in one way only."""
     cells = _distinct(column) if column.dtype in (nw.String, nw.Object) else set()
+    reader = _number_reader(cells)
+    return None if reader is None else _each(column, lambda c: _number(c, reader.form, reader.unit))
+
+
+def _number_reader(cells: set[Native]) -> Reader | None:
+    """Return how texts are read as numbers where they all are, or are missing, in one way only."""
+    if any(not isinstance(cell, str) for cell in cells):
+        return None
+    texts = [text.strip() for text in cells if _bare(text) not in _GAPS]
+    if not texts or any(map(is_code, texts)):
+        return None
+    decimal = _decimal_of(texts)
+    if decimal is not None:
+        marks = {re.sub(r"[-+−().,'eE\d\s]", "", text) for text in texts}
+        if len(marks - {""}) > 1 or ("%" in marks and "" in marks):
+            return None  # two marks are two scales
+        return Reader("numbers", decimal)
+    split = [_UNIT.fullmatch(text) for text in texts]
+    units = {found[2] if found else None for found in split}
+    unit = units.pop()
+    if unit is None or units:
+        return None
+    decimal = _decimal_of([text.removesuffix(unit) for text in texts])
+    return None if decimal is None else Reader("numbers", decimal, unit)
+
+
+def _decimal_of(texts: Sequence[str]) -> Decimal | None:
+    """Return the decimal mark with which all texts are numbers, None if there is none or two."""
+    read = {
+        mark: [read_number(text, mark) for text in texts]
+        for mark in DECIMALS
+        if all(read_number(text, mark) is not None for text in texts)
+    }
+    if len(read) < 2:
+        return next(iter(read), None)
+    with_comma = [text for text in texts if "," in text]
+    if not with_comma or read["."] == read[","]:
+        return "."
+    # 1,500 beside 950 counts thousands, and so does a sum of money; alone it may be 1.5
+    small = [abs(value or 0.0) < 1000 for text, value in zip(texts, read["."], strict=True)
+             if "," not in text]  # fmt: skip
+    money = all(re.search(_CURRENCY, text) for text in texts)
+    return "." if money or (small and all(small)) else None
+
+
+DECIMALS: tuple[Decimal, ...] = (".", ",")
+
+
+def _marked(decimal: Decimal) -> re.Pattern[str]:
+    """Return what a number with marks looks like: ``-$17,000.50``, ``(17)``, ``17 %``."""
+    mark, thousands = (r"\.", ",") if decimal == "." else (",", r"\.")
+    digits = rf"(?:\d{{1,3}}(?:[{thousands}'{_SPACES}]\d{{3}})+|\d+)(?:{mark}\d*)?|{mark}\d+"
+    return re.compile(
+        rf"(?P<open>\()?(?P<sign>[+\-−])?\s*{_CURRENCY}?\s*(?P<inner>[+\-−])?"
+        rf"(?P<digits>{digits})(?P<exponent>{_EXPONENT})\s*(?P<percent>%)?\s*{_CURRENCY}?\)?"
+    )
+
+
+_MARKED = {mark: _marked(mark) for mark in DECIMALS}
+
+
+def read_number(text: str, decimal: Decimal) -> float | None:
+    """Return the number that a text with marks is, None where it is none; 17 % is 17."""
+    found = _MARKED[decimal].fullmatch(text.strip())
+    if found is None or bool(found["open"]) != text.strip().endswith(")"):
+        return None
+    digits = re.sub(rf"['{_SPACES}]", "", found["digits"])
+    if decimal == ".":
+        digits = digits.replace(",", "")
+    else:
+        digits = digits.replace(".", "").replace(",", ".")
+    value = float(digits + found["exponent"])
+    minus = sum(found[part] in ("-", "−") for part in ("sign", "inner")) + bool(found["open"])
+    return -value if minus % 2 else value
+
+
+def _number(text: str, form: str, unit: str) -> float | None:
+    return read_number(text.strip().removesuffix(unit), "," if form == "," else ".")
+
+
+def _label_reader(column: nw.Series[Native]) -> Reader | None:
+    """Return how labels are tidied, None where they are tidy: blanks around them, YES for yes."""
+    cells = _distinct(column)
     if not cells or any(not isinstance(cell, str) for cell in cells):
         return None
-    texts = [text.strip() for text in cells if text.strip().lower() not in _GAPS]
-    read = [_number(text) for text in texts]
-    numbers = [value for value in read if value is not None]
-    if len(numbers) < len(texts) or any(map(is_code, texts)):
-        return None
-    # a few whole numbers may be classes, and two marks are two scales
-    few = len(texts) <= _IDENTIFIER_LEVELS and all(value.is_integer() for value in numbers)
-    marks = {text.strip("+-.0123456789, eE") for text in texts}
-    if few or len(marks - {""}) > 1 or ("%" in marks and "" in marks):
-        return None
-    return _each(column, _number)
+    bare = {cell.strip() for cell in cells} - {""}
+    words = {word.lower() for word in bare}
+    mixed = [word.lower() for word in sorted(bare)] != sorted(words)
+    if mixed and any(words <= answers for answers in _ANSWERS):
+        # in small letters, so that yes is the second class and not, as Yes, before no
+        return Reader("labels", labels={word: word for word in words})
+    return None if bare == cells else Reader("labels")
 
 
-def _number(text: str) -> float | None:
-    bare = text.strip().rstrip("%").strip().strip(_CURRENCY).strip()
-    if _PLAIN.fullmatch(bare):
-        return float(bare)
-    return float(bare.replace(",", "")) if _THOUSANDS.fullmatch(bare) else None
+def _spelt_alike(column: nw.Series[Native]) -> str:
+    """Return labels that differ in case alone and are no yes and no: they may mean two things."""
+    if column.dtype not in (nw.String, nw.Object):
+        return ""
+    bare = {cell.strip() for cell in _distinct(column) if isinstance(cell, str)}
+    if names_rows(len(bare), len(column)):
+        return ""
+    words = {word.lower() for word in bare}
+    if len(words) == len(bare) or any(words <= answers for answers in _ANSWERS):
+        return ""
+    first = next(word for word in sorted(bare) if sum(w.lower() == word.lower() for w in bare) > 1)
+    return ", ".join(sorted(word for word in bare if word.lower() == first.lower()))
 
 
-def _rebuilt(X: Frame, new: Mapping[int, Floats], gone: set[int]) -> Frame:
+def _series_like(
+    y: Native, name: str, reader: Reader, values: Floats | Iterable[str | None]
+) -> Native:
+    """Return a column of what was read, with the row labels of another where it has some."""
+    column = nw.from_native(y, series_only=True)
+    made = nw.new_series(name, values, backend=column.implementation)
+    if reader.kind == "classes":
+        made = made.cast(nw.Categorical)
+    native = made.to_native()
+    return native.set_axis(y.index) if nw.dependencies.is_pandas_series(y) else native
+
+
+def _rebuilt(
+    X: Frame,
+    new: Mapping[int, tuple[Reader, Floats | list[str | None]]],
+    gone: set[int],
+) -> Frame:
     """Return a frame with some columns replaced and others gone, by their places."""
     if not new and not gone:
         return X
     opened = open_frame(X)
     if opened is None:
         return X
-    library, labels, _, _ = opened
+    library, labels, columns, _ = opened
     kept = [place for place in range(len(labels)) if place not in gone]
+    made = {
+        place: _series_like(columns[place].to_native(), str(labels[place]), *new[place])
+        for place in kept
+        if place in new
+    }
     if library == "pandas":
         places = [j for j, label in enumerate(X.columns) if not is_stored_index(label)]
         frame = X.iloc[:, [places[place] for place in kept]].copy(deep=False)
         for position, place in enumerate(kept):
-            if place in new:
-                frame.isetitem(position, new[place])
+            if place in made:
+                frame.isetitem(position, made[place])
         return frame
-    frame = nw.from_native(X, eager_only=True)
-    made = {
-        str(labels[place]): nw.new_series(
-            str(labels[place]), new[place], backend=frame.implementation
-        )
-        if place in new
-        else frame[str(labels[place])]
-        for place in kept
-    }
-    return nw.from_dict(made, backend=frame.implementation).to_native()
+    series = [
+        nw.from_native(made[place], series_only=True).alias(str(labels[place])) for place in made
+    ]
+    frame = nw.from_native(X, eager_only=True).with_columns(*series)
+    return frame.select([str(labels[place]) for place in kept]).to_native()

@@ -196,12 +196,7 @@ def _require_enough(n_folds: int, n_rows: int) -> None:
 
 
 def _shuffled(
-    n_folds: int,
-    n_rows: int,
-    y: Array | None,
-    labels: Rows | None,
-    seed: int,
-    n_classes: int,
+    n_folds: int, n_rows: int, y: Array | None, labels: Rows | None, seed: int, n_classes: int
 ) -> tuple[Fold, ...]:
     rows = np.arange(n_rows)
     if labels is not None:
@@ -212,11 +207,7 @@ def _shuffled(
 
 
 def _deal(
-    n_rows: int,
-    n_parts: int,
-    y: Array | None,
-    generator: np.random.Generator,
-    n_classes: int = 2,
+    n_rows: int, n_parts: int, y: Array | None, generator: np.random.Generator, n_classes: int = 2
 ) -> Rows:
     """Deal rows out like cards, shuffled; class after class when ``y`` has so few values."""
     order = generator.permutation(n_rows)

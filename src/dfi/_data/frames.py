@@ -99,6 +99,13 @@ def refuse_dataset(values: object, what: str) -> None:
         )
 
 
+def refuse_duplicates(names: Sequence[str], where: object = TABLE) -> None:
+    repeated = [name for name, count in Counter(names).items() if count > 1]
+    if repeated:
+        shown = ", ".join(map(repr, repeated[:5]))
+        raise ValueError(f"{where} has more than one column called {shown}; rename them.")
+
+
 def column_named(X: Frame, value: object) -> str | None:
     if isinstance(value, str):
         return value

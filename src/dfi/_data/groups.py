@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeGuard
 
@@ -15,8 +15,6 @@ from dfi._data.frames import is_series, is_table, open_frame
 from dfi._parameters import InvalidParameterError, argument, worded
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from dfi._types import Array, Bools
 
 
@@ -179,11 +177,7 @@ def _from_labels(labels: Sequence[object], units: _Units) -> dict[str, list[int]
             "groups",
             _remedy(),
         )
-    members: dict[str, list[int]] = {}
-    for position, label in enumerate(labels):
-        if not is_missing(label):
-            members.setdefault(_text(label), []).append(position)
-    return members
+    return _by_label(zip(units.names, labels, strict=True), units)
 
 
 def _row_names(groups: object, units: _Units) -> list[object] | None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal, get_args
 import numpy as np
 
 from dfi._checks import did_you_mean
-from dfi._data.columns import read_vector
+from dfi._data.columns import Kind, Reading, Vector, read_vector
 from dfi._data.frames import is_series, is_table, open_frame
 from dfi._data.levels import constant_columns
 from dfi._data.text import find_numbers
@@ -26,10 +26,9 @@ from dfi.warnings import OutcomeWarning, warn
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from dfi._data.columns import Kind, Reading, Vector
     from dfi._data.survival import Times
     from dfi._findings import Finding
-    from dfi._types import Bools, Floats, Native
+    from dfi._types import Bools, Floats, Ints, Native
 
 OutcomeKind = Literal["real", "binary", "count", "classes", "several"]
 SurvivalTarget = Literal["rmst", "probability"]
@@ -76,18 +75,27 @@ class Survival:
     told: Mapping[str, object]
     brier: float
 
+    def take(self, rows: Bools | Ints) -> Survival:
+        """Return some of the rows."""
+        return replace(self, times=self.times.take(rows))
+
 
 @dataclass(frozen=True, eq=False)
 class Levels:
     """Levels of a distribution that are explained, the quantiles there, and each row's own level.
 
-    ``single``: whether one level was asked for, and not the whole distribution.
+    ``beside``: where one level was asked for, two around it and the quantiles there.
     """
 
     levels: tuple[float, ...]
     thresholds: tuple[float, ...]
     ranks: Floats
-    single: bool
+    beside: tuple[tuple[float, ...], tuple[float, ...]] | None = None
+
+    @property
+    def single(self) -> bool:
+        """Whether one level was asked for, and not the whole distribution."""
+        return self.beside is not None
 
 
 @dataclass(frozen=True, eq=False)
@@ -315,11 +323,7 @@ def _several(y: object) -> list[tuple[str, object]] | None:
 
 
 def _read_several(
-    columns: list[tuple[str, Native]],
-    n_rows: int,
-    kept: Bools | None,
-    task: Task,
-    positive: object,
+    columns: list[tuple[str, Native]], n_rows: int, kept: Bools | None, task: Task, positive: object
 ) -> Outcome:
     if task == "classification" or positive is not None:
         raise ValueError(

@@ -15,13 +15,15 @@ from dfi._data.dependence import Clusters
 from dfi._data.everyday import (
     FEWEST_IDENTIFIED,
     NAMES_ROWS,
-    Everyday,
+    NOTHING,
     missing_rows,
     read_everyday,
+    read_everyday_outcome,
+    with_distinct_names,
     without_rows,
 )
 from dfi._data.folds import read_row_groups
-from dfi._data.frames import check_same_order, column_named, row_labels, split_column
+from dfi._data.frames import check_same_order, column_named, is_table, row_labels, split_column
 from dfi._data.groups import Groups, read_groups
 from dfi._data.levels import constant_columns, extremes
 from dfi._data.outcome import read_outcome
@@ -314,6 +316,10 @@ def read_data(
     }
     check_same_order(X, {**vectors, **(beside or {})})
     target = column_named(X, y)
+    renamed: dict[str, str] = {}
+    if not prefit and is_table(X):
+        named = (column_named(X, vector) for vector in vectors.values())
+        X, renamed = with_distinct_names(X, [name for name in named if name is not None])
     for role, what in ROLES.items():
         name = column_named(X, vectors[role])
         if name is None:
@@ -326,14 +332,21 @@ def read_data(
     sample_weight, frequency_weight, clusters = (vectors[role] for role in ROLES)
     if target is not None:
         X, y = split_column(X, target)
-    labels, everyday = row_labels(X), Everyday()
-    if not prefit:  # a fitted model knows the columns as they are
-        X, everyday = read_everyday(X, identifiers)
+    labels, everyday, reader = row_labels(X), NOTHING, None
+    if not prefit:
+        y, reader = read_everyday_outcome(y, classes=task == "classification")
     gone = missing_rows(y) if target is not None else np.zeros(0, dtype=bool)
     if gone.all():
         gone = gone[:0]
-    everyday = replace(everyday, rows=int(gone.sum()))
-    table, kept = read_complete(without_rows(X, gone) if everyday.rows else X, missing=missing)
+    if prefit:  # a fitted model knows the columns as they are
+        X = without_rows(X, gone) if gone.any() else X
+    else:
+        X, everyday = read_everyday(X, identifiers, gone)
+        if reader is not None:
+            name = "the outcome" if target is None else target
+            everyday = replace(everyday, readers={**everyday.readers, name: reader})
+    everyday = replace(everyday, renamed=renamed, rows=int(gone.sum()))
+    table, kept = read_complete(X, missing=missing)
     table = replace(table, everyday=everyday)
     incomplete = 0 if kept is None else int((~kept).sum())
     if everyday.rows:

@@ -7,14 +7,19 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dfi._data.columns import read_vector
-from dfi._data.frames import check_same_order, is_table, open_frame, split_column
+from dfi._data.columns import Vector, read_vector
+from dfi._data.frames import (
+    check_same_order,
+    is_table,
+    open_frame,
+    split_column,
+    split_columns,
+)
 from dfi._parameters import TABLE, TARGET, InvalidParameterError, argument, worded
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from dfi._data.columns import Vector
     from dfi._types import Bools, Floats, Ints, Native, TableLike
 
 FEWEST_EVENTS = 10
@@ -78,13 +83,23 @@ def read_times(
                 f"{argument('time')} and {argument('event')} take the place of the outcome", "y",
                 "leave y out",
             )  # fmt: skip
+        if time == event:
+            raise InvalidParameterError(
+                f"{argument('time', time)} and {argument('event', event)} name the same column: "
+                "one says how long a row was observed, the other whether that ended with the event",
+                "event",
+            )
         X, of_time = split_column(X, time, "time", "the column of times")
         X, of_event = split_column(X, event, "event", "the column of events")
         named = time, event
-        return X, _times(read_vector(of_time, "time"), read_vector(of_event, "event"), named)
+        return X, _times(_of_times(of_time, time, "time"), read_vector(of_event, "event"), named)
+    if isinstance(y, list | tuple) and y and all(isinstance(name, str) for name in y):
+        if len(y) != 2:
+            raise ValueError(_three(len(y)) if len(y) > 2 else _two())
+        X, y = split_columns(X, list(y), "y")
     check_same_order(X, {"y": y})
     pair = _columns(y)
-    vectors = [read_vector(values, "y") for _, values in pair]
+    vectors = [_of_times(values, name) for name, values in pair]
     if len(pair) != 2:
         raise ValueError(_three(len(pair)) if len(pair) > 2 else _two())
     flags = [_is_flag(vector) for vector in vectors]
@@ -100,6 +115,23 @@ def read_times(
         )
     at = chosen.index(True)
     return X, _times(vectors[1 - at], vectors[at], (pair[1 - at][0], pair[at][0]))
+
+
+def _of_times(values: Native, name: str, role: str = "y") -> Vector:
+    """Read a column of times, or of events; dates are refused with what they lack."""
+    try:
+        return read_vector(values, role)
+    except TypeError as error:
+        told = str(error).lower()
+        if "holds dates" not in told or "delta64" in told or "duration" in told:
+            raise
+        raise TypeError(
+            f"{name!r} holds dates, and a time to an event is how long its row was observed: "
+            f"subtract the date at which the row began, e.g. {worded(_DAYS, 'in days')}"
+        ) from None
+
+
+_DAYS = "(end - start) / pd.Timedelta(days=1)"
 
 
 def _two() -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections import Counter
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Literal
@@ -13,7 +12,15 @@ import numpy as np
 from scipy import sparse
 
 from dfi._checks import did_you_mean
-from dfi._data.columns import Column, Reading, read_array_column, read_column, refuse_rounded
+from dfi._data.columns import (
+    Column,
+    Kind,
+    Reading,
+    laid_out,
+    read_array_column,
+    read_column,
+    refuse_rounded,
+)
 from dfi._data.everyday import NOTHING, Everyday, names_rows
 from dfi._data.frames import (
     Library,
@@ -23,6 +30,7 @@ from dfi._data.frames import (
     number_column,
     open_frame,
     real_column,
+    refuse_duplicates,
     sparse_bytes,
 )
 from dfi._data.levels import Levels, constant_columns, read_levels
@@ -34,7 +42,6 @@ from dfi.warnings import ManyLevelsWarning, warn
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
-    from dfi._data.columns import Kind
     from dfi._types import Array, Bools, Floats, Frame, Native
 
 GIB = 2**30
@@ -211,11 +218,8 @@ class Table:
         blocks = []
         for column in self.columns:
             reading = found[column.name]
-            if column.kind == "categorical" and reading.gaps.all():
-                reading = dataclasses.replace(
-                    reading, kind="categorical", numbers=None, values=[None] * len(reading),
-                    missing=reading.gaps,
-                )  # fmt: skip
+            if column.kind == "categorical":
+                reading = reading.as_levels()
             if (reading.kind == "categorical") != (column.kind == "categorical"):
                 raise TypeError(
                     f"Column {column.name!r} was {column.kind} and is {reading.kind} here; "
@@ -241,7 +245,7 @@ def read_table(X: Frame, *, missing: Missing = "indicator", max_dense_bytes: int
 
     Columns are real, integer, boolean or categorical (Categorical, Enum, dictionary, string),
     without infinite values; those of an array are called x0, x1, ... Missing values are read
-    (``"unit"``), refused (``"error"``), or the rows that have some left out (``"drop"``).
+    (``"indicator"``), refused (``"error"``), or the rows that have some left out (``"drop"``).
     ``max_dense_bytes`` bounds the dense matrix that is made of sparse or one-hot columns.
     """
     return read_complete(X, missing=missing, max_dense_bytes=max_dense_bytes)[0]
@@ -260,29 +264,22 @@ def read_complete(
     if missing == "drop":
         kept = ~functools.reduce(np.logical_or, (reading.gaps for reading in readings))
         readings = readings if kept.all() else _complete(readings, kept)
-    columns: list[Column] = []
-    width = 0
-    for reading in readings:
-        levels = _checked_levels(reading) if reading.kind == "categorical" else ()
-        fill = reading.fill()
-        size = len(levels) if len(levels) > 2 else 1 if fill is None else 2
-        columns.append(
-            Column(
-                name=reading.name,
-                label=reading.label,
-                kind=reading.kind,
-                levels=levels,
-                positions=tuple(range(width, width + size)),
-                dtype=reading.dtype,
-                fill=fill,
-                gap=reading.gap,
-                declared=reading.declared,
-            )
+    columns = laid_out(
+        Column(
+            name=reading.name,
+            label=reading.label,
+            kind=reading.kind,
+            levels=_checked_levels(reading) if reading.kind == "categorical" else (),
+            dtype=reading.dtype,
+            fill=reading.fill(),
+            gap=reading.gap,
+            declared=reading.declared,
         )
-        width += size
+        for reading in readings
+    )
     if any(len(column.levels) > 2 for column in columns):
-        _require_fits(len(readings[0]), width, columns, max_dense_bytes)
-    table = Table(_stacked(columns, readings), tuple(columns), library, header)
+        _require_fits(len(readings[0]), columns, max_dense_bytes)
+    table = Table(_stacked(columns, readings), columns, library, header)
     return table, None if kept is None or kept.all() else kept
 
 
@@ -322,7 +319,7 @@ def _open(
     if opened is not None:
         library, labels, series, header = opened
         _require_size(len(series[0]) if series else 0, len(series), min_rows)
-        _refuse_duplicates([str(label) for label in labels])
+        refuse_duplicates([str(label) for label in labels])
         readings = [
             read_column(label, column) for label, column in zip(labels, series, strict=True)
         ]
@@ -432,13 +429,6 @@ def _require_size(n_rows: int, n_columns: int, min_rows: int) -> None:
             "X",
             worded("If it is a column, pass X.T.", "Give a line for each observation."),
         )
-
-
-def _refuse_duplicates(names: Sequence[str]) -> None:
-    repeated = [name for name, count in Counter(names).items() if count > 1]
-    if repeated:
-        shown = ", ".join(map(repr, repeated[:5]))
-        raise ValueError(f"{TABLE} has more than one column called {shown}; rename them.")
 
 
 def _refuse_missing(readings: Sequence[Reading], remedy: str, *, infinite: bool = False) -> None:
@@ -553,8 +543,8 @@ def identifier_error(name: str, count: str, where: str = "") -> InvalidParameter
     )
 
 
-def _require_fits(n_rows: int, width: int, columns: Sequence[Column], limit: int) -> None:
-    needed = 8 * n_rows * width
+def _require_fits(n_rows: int, columns: Sequence[Column], limit: int) -> None:
+    needed = 8 * n_rows * sum(column.width for column in columns)
     if needed > limit:
         widest = max(columns, key=lambda column: column.width)
         raise ValueError(

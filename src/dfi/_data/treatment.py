@@ -7,12 +7,11 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from dfi._data.columns import read_vector
+from dfi._data.columns import Vector, read_vector
 from dfi._data.outcome import Outcome, class_outcome, position_of
 from dfi._parameters import InvalidParameterError, argument
 
 if TYPE_CHECKING:
-    from dfi._data.columns import Vector
     from dfi._data.table import Table
     from dfi._types import Bools, Floats, VectorLike
 

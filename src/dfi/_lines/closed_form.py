@@ -94,10 +94,7 @@ class LinearLines:
         value = self.predict(lines.points)
         origin = value[:, None] - slope * lines.latent
         origin = origin[None] - (slope * lines.offsets)[:, None, :]
-        return LineMoments(
-            mean=origin + slope * first,
-            hermite=origin * first + slope * second,
-        )
+        return LineMoments(mean=origin + slope * first, hermite=origin * first + slope * second)
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.special import expit, softmax
 
-from dfi._lines.base import ROUNDING, Lines, blocks
+from dfi._lines.base import ROUNDING, LineModel, Lines, blocks
 from dfi._lines.closed_form import (
     BoundedLines,
     HingeLines,
@@ -27,7 +27,7 @@ from dfi._lines.closed_form import (
     QuadraticLines,
     SumLines,
 )
-from dfi._lines.linked import LinkedLines, TreeMargin
+from dfi._lines.linked import LinkedLines, MarginLines, TreeMargin
 from dfi._lines.quadrature import DEFAULT_MEMORY
 from dfi._lines.trees.model import TreeLines
 from dfi._models.families import mean_of
@@ -35,8 +35,6 @@ from dfi._models.families import mean_of
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from dfi._lines.base import LineModel
-    from dfi._lines.linked import MarginLines
     from dfi._types import Floats, Ints
 
 GRID = 64

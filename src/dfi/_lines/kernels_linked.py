@@ -10,7 +10,7 @@ the node by :math:`p\,\delta\,g'/2`.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -54,6 +54,82 @@ def hinge_margins(
                 curved = a if a > 0.0 else 0.0
                 curved = curved if curved < BEND else BEND
                 out[i, m] += slope * (curved * (2.0 * a - curved))
+
+
+class Hinges(NamedTuple):
+    """A network along lines: arguments of rows (n, units), their change along each (d, units).
+
+    ``lowest`` and ``highest`` (units,) are what arguments are kept between.
+    """
+
+    base: Floats
+    change: Floats
+    lowest: Floats
+    highest: Floats
+    slopes: Floats
+
+
+@Kernel
+def linked_moments(
+    which: NDArray[np.int64],
+    value: Floats,
+    tilt: Floats,
+    bend: Floats,
+    hinges: Hinges,
+    latent: Floats,
+    shift: Floats,
+    starts: NDArray[np.int64],
+    nodes: Floats,
+    weights: Floats,
+    logistic: bool,
+    least: float,
+    most: float,
+    tolerance: float,
+    compared: bool,
+    moving: NDArray[np.bool_],
+    sums: Floats,
+    _sources: int = SOURCES,
+) -> None:
+    """Average ``link(margin)`` along the lines of coordinates ``which`` that are still ``moving``.
+
+    The margin is ``value[i] + (tilt[j, i] + bend[j] s) s`` at the step ``s`` from the row, and the
+    hinges. ``starts`` are where the nodes of each coordinate begin. Means go to ``sums`` (d, 2, n);
+    where those of a coarser rule are ``compared``, a line stays if they change by more than the
+    ``tolerance`` of its range.
+    """
+    margin = np.empty(nodes.shape[0])
+    for c in range(which.shape[0]):
+        j, first, count = which[c], starts[c], starts[c + 1] - starts[c]
+        for i in range(value.shape[0]):
+            if not moving[j, i]:
+                continue
+            back = latent[j, i] + shift[j]
+            for m in range(count):
+                step = nodes[first + m] - back
+                margin[m] = value[i] + (tilt[j, i] + bend[j] * step) * step
+            for k in range(hinges.slopes.shape[0]):
+                step, slope = hinges.change[j, k], hinges.slopes[k]
+                low, high = hinges.lowest[k], hinges.highest[k]
+                start = hinges.base[i, k] - step * back
+                # nodes innermost: processors take several at once
+                for m in range(count):
+                    a = start + step * nodes[first + m]
+                    a = a if a > low else low
+                    a = a if a < high else high
+                    curved = a if a > 0.0 else 0.0
+                    curved = curved if curved < BEND else BEND
+                    margin[m] += slope * (curved * (2.0 * a - curved))
+            mean, hermite, lowest, highest = 0.0, 0.0, np.inf, -np.inf
+            for m in range(count):
+                inside = min(max(margin[m], least), most)
+                found = 1.0 / (1.0 + np.exp(-inside)) if logistic else np.exp(inside)
+                lowest, highest = min(lowest, found), max(highest, found)
+                mean += weights[first + m] * found
+                hermite += weights[first + m] * nodes[first + m] * found
+            if compared:
+                change = max(abs(mean - sums[j, 0, i]), abs(hermite - sums[j, 1, i]))
+                moving[j, i] = change > tolerance * (highest - lowest)
+            sums[j, 0, i], sums[j, 1, i] = mean, hermite
 
 
 @inlined

@@ -11,7 +11,7 @@ logistic function of slope :math:`\beta` has poles at the distance :math:`\pi/\b
 and the rule errs by :math:`e^{-2\pi^2/(\beta s)}` with the step ``s``: 57 nodes have an error below
 1e-8 up to :math:`\beta = 3`, where the Gauss-Hermite rule of as many has 1e-6 and gains slowly.
 
-**Empirical law.** The Gauss rules of the law itself with 16, 32, ... 256 nodes, and the law's own
+**Empirical law.** The Gauss rules of the law itself with 8, 16, ... 256 nodes, and the law's own
 values where that is not more than twice as many. A law of more than :data:`MOST_ATOMS` values is
 first put into cells of equal width, each replaced by the two nodes that keep its moments up to the
 third.
@@ -26,25 +26,31 @@ root mean square error is below 2 thousandths of the means' spread.
 from __future__ import annotations
 
 import threading
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal, Protocol
 
 import numpy as np
 from scipy.special import ndtr, ndtri
 from sklearn.linear_model import GammaRegressor, LogisticRegression, PoissonRegressor
 
-from dfi._lines.base import ROUNDING, LineMoments, Lines, Reference, blocks
-from dfi._lines.closed_form import HingeLines, LinearLines, QuadraticLines, scaled_linear
+from dfi._lines.base import ROUNDING, LineModel, LineMoments, Lines, Reference, blocks
+from dfi._lines.closed_form import (
+    BoundedLines,
+    HingeLines,
+    LinearLines,
+    QuadraticLines,
+    SumLines,
+    scaled_linear,
+)
 from dfi._lines.quadrature import Lanczos
 from dfi._models.families import Link, mean_of
 from dfi._models.glm import LinkedQuadratic, LinkedRidge
 from dfi._models.linked import LinkedNetwork
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
+    from dfi._lines.kernels_linked import Hinges
     from dfi._lines.trees.model import TreeLines
-    from dfi._types import Bools, Floats
+    from dfi._types import Bools, Floats, Ints
 
     Rule = tuple[Floats, Floats]
 
@@ -59,7 +65,7 @@ WIDEST, REACH = 0.6, 14
 """Step of the coarsest trapezoidal rule, and how many steps it goes to either side."""
 
 HALVINGS = 4
-GAUSS = (16, 32, 64, 128, 256)
+GAUSS = (8, 16, 32, 64, 128, 256)
 MOST_ATOMS = 4096
 CELLS = 2048
 
@@ -67,6 +73,12 @@ STEP_NODES, MOST_EXACT = 256, 512
 """Nodes where a margin jumps, and how many values a law may have to be summed exactly there."""
 
 VALUES_AT_ONCE = 1 << 21
+
+TOGETHER = 32
+"""Coordinates whose lines one call of the kernel averages."""
+
+PER_VISIT = 8
+"""Units of a network at nodes that take as long as one visit of a tree."""
 
 
 class MarginLines(Protocol):
@@ -140,45 +152,98 @@ class LinkedLines:
 
     def moments(self, lines: Lines) -> LineMoments:
         n, d = lines.latent.shape
-        q = len(lines.offsets)
-        found = np.empty((2, q, n, d))
-        jumps = isinstance(self.margin, TreeMargin)
-        for part in blocks(n, VALUES_AT_ONCE // STEP_NODES):
-            some = lines.take(part)
-            for j in range(d):
-                rules: Iterable[Rule] = (
-                    lines.reference.kept(_steps, j) if jumps else lines.reference.kept(_Ladder, j)
-                )
-                for k in range(q):
-                    # most coordinates have no random part: their lines are those of offset 0
-                    same = k > 0 and lines.offsets[k, j] == lines.offsets[0, j]
-                    found[:, k, part, j] = (
-                        found[:, 0, part, j] if same else self._line(some, j, k, rules)
-                    )
+        found = np.empty((2, len(lines.offsets), n, d))
+        # most coordinates have no random part: their lines are those of offset 0
+        same = lines.offsets == lines.offsets[0]
+        same[0] = False
+        if isinstance(self.margin, TreeMargin):
+            for part in blocks(n, VALUES_AT_ONCE // STEP_NODES):
+                some = lines.take(part)
+                for k, j in np.argwhere(~same):
+                    found[:, k, part, j] = self._jumping(some, j, float(lines.offsets[k, j]))
+        else:
+            smooth = _Smooth.of(self.margin, lines)
+            for k, offset in enumerate(lines.offsets):
+                chosen = np.flatnonzero(~same[k])
+                found[:, k, :, chosen] = smooth.moments(self, lines, offset, chosen)
+        for k, j in np.argwhere(same):
+            found[:, k, :, j] = found[:, 0, :, j]
         return LineMoments(*found)
 
-    def _line(self, lines: Lines, j: int, k: int, rules: Iterable[Rule]) -> Floats:
-        """Return the moments of all rows along one line, (2, n)."""
-        back = lines.latent[:, j] + lines.offsets[k, j]
-        chosen, before = np.arange(len(back)), None
-        tolerance = BENT if isinstance(self.margin, HingeLines) else TOLERANCE
-        found = np.empty((2, len(back)))
-        for nodes, weights in rules:
-            some = Lines(
-                lines.points[chosen], lines.latent[chosen], lines.directions,
-                lines.reference, lines.offsets,
-            )  # fmt: skip
-            margin = self.margin.along(some, j, back[chosen], nodes)
-            value = mean_of(self.link, np.clip(margin, *self.bounds, out=margin))
-            found[0, chosen], found[1, chosen] = value @ weights, value @ (weights * nodes)
-            if before is not None:
-                change = np.abs(found[:, chosen] - before).max(axis=0)
-                moving = change > tolerance * np.ptp(value, axis=1)
-                chosen = chosen[moving]
-                if not len(chosen):
-                    break
-            before = found[:, chosen].copy()
-        return found
+    def _jumping(self, lines: Lines, j: int, offset: float) -> Floats:
+        """Return the moments of all rows along one line, (2, n), by cells of the law."""
+        nodes, weights, _ = lines.reference.kept(_cells, j)
+        margin = self.margin.along(lines, j, lines.latent[:, j] + offset, nodes)
+        value = mean_of(self.link, np.clip(margin, *self.bounds, out=margin))
+        return np.stack([value @ weights, value @ (weights * nodes)])
+
+
+@dataclass(frozen=True)
+class _Smooth:
+    """A smooth margin along lines as kernels take it: a parabola, or bent hinges."""
+
+    value: Floats
+    tilt: Floats
+    bend: Floats
+    hinges: Hinges
+    tolerance: float
+
+    @classmethod
+    def of(cls, margin: MarginLines, lines: Lines) -> _Smooth:
+        from dfi._compiled import kernel_array
+        from dfi._lines.kernels_linked import Hinges
+
+        n, d = lines.latent.shape
+        if isinstance(margin, HingeLines):
+            hinges = Hinges(
+                kernel_array(lines.points @ margin.directions + margin.offsets, np.float64),
+                kernel_array((margin.directions.T @ lines.directions).T, np.float64),
+                kernel_array(margin.reach[0], np.float64),
+                kernel_array(margin.reach[1], np.float64),
+                kernel_array(margin.slopes, np.float64),
+            )
+            return cls(np.full(n, margin.intercept), np.zeros((d, n)), np.zeros(d), hinges, BENT)
+        if not isinstance(margin, LinearLines | QuadraticLines):
+            raise TypeError(f"{type(margin).__name__} is no smooth margin")
+        slope, bend = margin.parabolas(lines)
+        none = np.empty(0)
+        return cls(
+            kernel_array(margin.predict(lines.points), np.float64),
+            kernel_array(slope.T, np.float64),
+            kernel_array(bend, np.float64),
+            Hinges(np.empty((n, 0)), np.empty((d, 0)), none, none, none),
+            TOLERANCE,
+        )
+
+    def moments(self, model: LinkedLines, lines: Lines, offset: Floats, going: Ints) -> Floats:
+        """Return the moments along lines of some coordinates, (coordinates, 2, n)."""
+        from dfi._compiled import kernel_array, run_tasks
+        from dfi._lines.kernels_linked import linked_moments
+
+        n, d = lines.latent.shape
+        latent, shift = kernel_array(lines.latent.T, np.float64), kernel_array(offset, np.float64)
+        ladders = {j: lines.reference.kept(_Ladder, j) for j in going.tolist()}
+        sums, moving = np.empty((d, 2, n)), np.ones((d, n), dtype=np.bool_)
+        level, open_ones = 0, going.tolist()
+        logistic, (least, most) = model.link == "logistic", map(float, model.bounds)
+        while open_ones:
+            rules = {j: rule for j in open_ones if (rule := ladders[j].at(level)) is not None}
+            size = sum(len(nodes) for nodes, _ in rules.values())
+
+            def along(which: Ints, level: int = level, rules: dict[int, Rule] = rules) -> None:
+                nodes, weights = (np.concatenate([rules[j][k] for j in which]) for k in range(2))
+                starts = np.cumsum([0, *(len(rules[j][0]) for j in which)])
+                linked_moments(
+                    which, self.value, self.tilt, self.bend, self.hinges, latent, shift, starts,
+                    nodes, weights, logistic, least, most,
+                    self.tolerance, level > 0, moving, sums,
+                )  # fmt: skip
+
+            parts = [np.array(list(rules)[part]) for part in blocks(len(rules), TOGETHER)]
+            run_tasks(along, parts, work=n * size * (1 + len(self.hinges.slopes)) / PER_VISIT)
+            open_ones = [j for j in rules if moving[j].any()]
+            level += 1
+        return sums[going]
 
 
 class _Ladder:
@@ -189,25 +254,19 @@ class _Ladder:
 
     def __init__(self, reference: Reference, j: int) -> None:
         self.making = threading.Lock()
-        self.made: list[Rule] = []
+        self.made: list[Rule | None] = []
         self.process: Lanczos | None = None
         self.atoms: Rule | None = None
         if reference.values is not None:
             self.atoms = _compressed(*reference.atoms(j))
             self.process = Lanczos(*self.atoms)
 
-    def __iter__(self) -> Iterator[Rule]:
-        count, last = 0, False
-        while not last:
-            with self.making:
-                if count == len(self.made):
-                    rule = self._rule(count)
-                    if rule is None:
-                        return
-                    self.made.append(rule)
-            yield self.made[count]
-            last = self.atoms is not None and len(self.made[count][0]) == len(self.atoms[0])
-            count += 1
+    def at(self, level: int) -> Rule | None:
+        """Return a rule, None after the last one."""
+        with self.making:
+            while level >= len(self.made):
+                self.made.append(self._rule(len(self.made)))
+        return self.made[level]
 
     def _rule(self, level: int) -> Rule | None:
         if self.atoms is None or self.process is None:
@@ -217,17 +276,12 @@ class _Ladder:
             nodes = np.arange(-reach, reach + 1) * (WIDEST / 2**level)
             weights = np.exp(-0.5 * nodes**2)
             return nodes, weights / weights.sum()
-        if level == len(GAUSS):
+        before = self.made[-1] if self.made else None
+        if level == len(GAUSS) or (before is not None and len(before[0]) == len(self.atoms[0])):
             return None
         if len(self.atoms[0]) <= 2 * GAUSS[level]:
             return self.atoms
         return self.process.rule(GAUSS[level])
-
-
-def _steps(reference: Reference, j: int) -> list[Rule]:
-    """Return the one rule for a margin that jumps."""
-    nodes, weights, _ = reference.kept(_cells, j)
-    return [(nodes, weights)]
 
 
 def _cells(reference: Reference, j: int) -> tuple[Floats, Floats, Floats]:
@@ -303,9 +357,35 @@ def linked_lines(model: object, n_columns: int) -> LinkedLines | None:
     return LinkedLines(linear, kind)
 
 
-def smooth_margin(
-    model: LinkedRidge | LinkedNetwork,
-) -> LinearLines | QuadraticLines | HingeLines:
+def before_map(
+    model: LineModel | MarginLines, origin: Floats, directions: Floats
+) -> LineModel | None:
+    """Return a closed form of ``x`` as one of ``z``, ``x = origin + directions @ z``, or None.
+
+    What a model does with so many columns, or few, is then the same: rows need not be made.
+    """
+    if isinstance(model, LinearLines):
+        slopes = model.coefficients @ directions
+        return LinearLines(slopes, float(origin @ model.coefficients) + model.intercept)
+    if isinstance(model, HingeLines):
+        offsets = model.offsets + origin @ model.directions
+        return replace(model, directions=directions.T @ model.directions, offsets=offsets)
+    if isinstance(model, LinkedLines):
+        margin = before_map(model.margin, origin, directions)
+        if not isinstance(margin, LinearLines | HingeLines):
+            return None
+        return replace(model, margin=margin)
+    if isinstance(model, BoundedLines):
+        inner = before_map(model.model, origin, directions)
+        return replace(model, model=inner) if isinstance(inner, LinearLines) else None
+    if not isinstance(model, SumLines):
+        return None
+    parts = [before_map(part, origin, directions) for part in model.parts]
+    found = tuple(part for part in parts if part is not None)
+    return replace(model, parts=found) if len(found) == len(parts) else None
+
+
+def smooth_margin(model: LinkedRidge | LinkedNetwork) -> LinearLines | QuadraticLines | HingeLines:
     """Return the margin of one of our own models along lines, before it is kept within bounds."""
     if isinstance(model, LinkedNetwork):
         return HingeLines(

@@ -109,37 +109,35 @@ def gauss_nodes(reference: Reference, j: int, m: int) -> tuple[Floats, Floats]:
 class Lanczos:
     """The Gauss rules of a law of atoms.
 
-    By the Lanczos process on the atoms (with full reorthogonalisation) and the eigenvalues of the
-    Jacobi matrix (Golub and Welsch). A larger rule goes on where a smaller one ended.
+    By the Lanczos process on the atoms and the eigenvalues of the Jacobi matrix (Golub and Welsch).
+    A larger rule goes on where a smaller one ended. Vectors are not orthogonalised again: what
+    rounding leaves are rules of the same law with some nodes twice and nearly equal, which are as
+    accurate (Greenbaum).
     """
 
     def __init__(self, atoms: Floats, mass: Floats) -> None:
         self.atoms = atoms
-        self.basis = np.sqrt(mass)[None]
-        self.diagonal, self.off_diagonal = np.empty(0), np.empty(0)
+        self.before, self.vector = np.zeros_like(mass), np.sqrt(mass)
+        self.diagonal: list[float] = []
+        self.off_diagonal: list[float] = []
 
     def rule(self, m: int) -> tuple[Floats, Floats]:
         """Return nodes and weights of the ``m``-point rule, of fewer points than the law has."""
-        done = len(self.diagonal)
-        if m > done:
-            self._extend(done, m)
+        while len(self.diagonal) < m:
+            self._extend()
         nodes, vectors = linalg.eigh_tridiagonal(self.diagonal[:m], self.off_diagonal[: m - 1])
         return nodes, vectors[0] ** 2
 
-    def _extend(self, done: int, m: int) -> None:
-        grown = np.zeros((m - done, len(self.atoms)))
-        basis = self.basis = np.vstack([self.basis, grown])
-        diagonal, off_diagonal = np.zeros((2, m))
-        diagonal[:done], off_diagonal[:done] = self.diagonal, self.off_diagonal
-        for k in range(done, m):
-            step = self.atoms * basis[k]
-            diagonal[k] = step @ basis[k]
-            step -= basis[: k + 1].T @ (basis[: k + 1] @ step)
-            step -= basis[: k + 1].T @ (basis[: k + 1] @ step)
-            off_diagonal[k] = np.linalg.norm(step)
-            if off_diagonal[k] > 0:
-                basis[k + 1] = step / off_diagonal[k]
-        self.diagonal, self.off_diagonal = diagonal, off_diagonal
+    def _extend(self) -> None:
+        step = self.atoms * self.vector
+        if self.off_diagonal:
+            step -= self.off_diagonal[-1] * self.before
+        middle = float(step @ self.vector)
+        step -= middle * self.vector
+        size = float(np.linalg.norm(step))
+        self.diagonal.append(middle)
+        self.off_diagonal.append(size)
+        self.before, self.vector = self.vector, step / size if size > 0 else step
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dfi._data.outcome import Outcome, Survival
+from dfi._data.outcome import Outcome, Survival, SurvivalTarget
 from dfi._findings import Finding
 from dfi._models.cox import Cox
 from dfi._parameters import argument
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from dfi._data.folds import Fold
-    from dfi._data.outcome import SurvivalTarget
     from dfi._data.problem import Data
     from dfi._data.survival import Times
     from dfi._types import Bools, Floats
@@ -66,8 +65,7 @@ class Hazards:
         """Fit both; at the same time events come before censoring."""
         late = np.where(times.event, times.time, np.nextafter(times.time, np.inf))
         return cls(
-            Cox.fit(X, times.time, times.event, weight),
-            Cox.fit(X, late, ~times.event, weight),
+            Cox.fit(X, times.time, times.event, weight), Cox.fit(X, late, ~times.event, weight)
         )
 
     def outcomes(self, X: Floats, times: Times, horizon: float, target: SurvivalTarget) -> Floats:
@@ -301,12 +299,7 @@ def _integrated(error: Floats, weight: Floats) -> float:
 
 
 def _told(
-    times: Times,
-    weight: Floats,
-    horizon: float,
-    target: SurvivalTarget,
-    free: Floats,
-    reach: float,
+    times: Times, weight: Floats, horizon: float, target: SurvivalTarget, free: Floats, reach: float
 ) -> dict[str, object]:
     """Return what a result tells of times up to a horizon."""
     known = times.known(horizon)

@@ -16,19 +16,16 @@ from sklearn.base import clone
 from dfi._data.folds import Fold
 from dfi._data.source import tickets
 from dfi._data.streams.cluster import DaskParts, current_client
-from dfi._data.streams.streamed import StreamedSource
-from dfi._models.crossfit import CrossFit, FoldModels, seed_estimator
+from dfi._data.streams.streamed import Encoder, StreamedSource
+from dfi._models.crossfit import CrossFit, FoldModels, Training, seed_estimator
 from dfi._models.learners import predicts_classes
-from dfi._models.predictor import learner_view, predictor_for, rows_seen
+from dfi._models.predictor import Predictor, View, learner_view, predictor_for, rows_seen
 from dfi._parameters import argument
-from dfi.losses import LOG_LOSS
+from dfi.losses import LOG_LOSS, Loss
 
 if TYPE_CHECKING:
     from dfi._data.problem import Data
-    from dfi._data.streams.streamed import Encoder
     from dfi._data.table import Table
-    from dfi._models.crossfit import Training
-    from dfi._models.predictor import Predictor, View
     from dfi._models.seeds import Seeds
     from dfi._types import (
         Advance,
@@ -42,7 +39,6 @@ if TYPE_CHECKING:
         Native,
         SplitsLike,
     )
-    from dfi.losses import Loss
 
 
 def is_cluster_learner(estimator: object) -> bool:

@@ -12,6 +12,7 @@ import numpy as np
 from joblib import delayed
 from sklearn import config_context
 from sklearn.base import clone
+from sklearn.utils.validation import has_fit_parameter
 
 from dfi._data.folds import Fold, in_time_order, read_folds, split_halves, widened
 from dfi._data.source import tickets
@@ -25,7 +26,7 @@ from dfi._models.predictor import (
     predictor_for,
     rows_seen,
 )
-from dfi._models.stack import SuperLearner, risk_of, variance_share
+from dfi._models.stack import LossRisk, Risk, SuperLearner, risk_of, variance_share
 from dfi._models.temperature import VARIANCE_SHARE, ScaleRisk, TemperatureScaled
 from dfi._models.weighted import check_takes_weights, weight_arguments
 from dfi._parameters import TABLE, TARGET, argument
@@ -35,13 +36,11 @@ from dfi.warnings import ExtrapolationWarning, warn
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from dfi._data.folds import Fold
-    from dfi._data.outcome import Outcome
+    from dfi._data.outcome import Outcome, Survival
     from dfi._data.problem import Data
     from dfi._data.table import Table
     from dfi._data.weights import Weights
     from dfi._models.seeds import Seeds
-    from dfi._models.stack import LossRisk, Risk
     from dfi._types import Advance, Estimator, EstimatorLike, Floats, Ints, SplitsLike
 
 SMALL_FIT = 200_000
@@ -381,7 +380,11 @@ def fit_model(
         # nothing can be learned from a column that is missing in all of these rows, and
         # scikit-learn's boosting fails on one: any number does
         X = np.where(np.isnan(X).all(axis=0), 0.0, X)
-    given = weight_arguments(model, None if weights is None else weights.values[rows])
+    given: dict[str, Floats | Survival] = {
+        **weight_arguments(model, None if weights is None else weights.values[rows])
+    }
+    if outcome.survival is not None and has_fit_parameter(model, "survival"):
+        given["survival"] = outcome.survival.take(rows)
     if weights is not None and not weights.values[rows].any():
         raise ValueError(
             f"the weights of all {len(rows)} rows that a model is to be fitted on are 0: give more "

@@ -2,14 +2,22 @@ r"""The whole distribution of an outcome, by its location and its spread.
 
 .. math:: y = m(x) + s(x)\, e, \qquad P(y \le t \mid x) = F_e\{(t - m(x))/s(x)\},
 
-:math:`m` a regression of the outcome, :math:`\log s` one of :math:`\log |y - m(x)|`, and
-:math:`F_e` the distribution function of the standardised residuals: two regressions for all
-thresholds :math:`t`. Residuals are of halves of the rows that their regression has not seen.
+:math:`m` a regression of the outcome, :math:`\log s` one of the residuals' size, and :math:`F_e`
+the distribution function of the standardised residuals: two regressions for all thresholds.
+
+Residuals :math:`r` are of rows that their regression has not seen. A first :math:`\log s_0`, the
+regression of :math:`\log |r|`, weighs the rows of :math:`m` by :math:`1/s_0^2`, and then has one
+step of Fisher scoring for mean absolute residuals, the regression of
+
+.. math:: \log s_0 + |r| / s_0 - 1,
+
+:math:`s_0` scaled so that the ratio has the mean 1. The logarithm alone wastes half of the rows:
+for normal noise its variance is 1.23, that of the ratio .57, and .5 the least possible.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -18,7 +26,8 @@ from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import check_is_fitted
 
 from dfi._data.outcome import Levels, Outcome
-from dfi._models.weighted import weight_arguments
+from dfi._models.stack import SuperLearner
+from dfi._models.weighted import weight_arguments, weight_names
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -34,6 +43,21 @@ SMALLEST = 0.02
 
 WIDEST = 3.0
 """Bound of the logarithm of the spread about its mean: e^3 times the usual one, or less by that."""
+
+MOST_WEIGHED = 1.0
+"""The same bound for the weights of the location: rows count e^2 times as much as usual, or less by
+that."""
+
+MOST_RATIO = 5.0
+"""Bound of a residual in units of the spread, of the median: one of normal noise in 1,300 is
+larger."""
+
+HELD_OUT = 3
+"""Parts of the rows, each predicted by a regression of the others; as many as the default
+learner's own."""
+
+BESIDE = 0.05
+"""How far beside a level the score is taken too, for how it changes with the level."""
 
 MOST_KEPT = 4_000_000
 """Numbers that a model keeps of rows that it is asked for once for each level."""
@@ -65,30 +89,51 @@ class LocationScale(RegressorMixin, BaseEstimator):
         self.random_state = random_state
 
     def fit(self, X: Floats | Frame, y: Floats, sample_weight: Floats | None = None) -> Self:
-        """Fit the location, then the spread to the residuals of halves."""
+        """Fit the location, then the spread to residuals, then both once more."""
+        n, everything = len(y), np.arange(len(y))
+        mass = np.ones(n) if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
+        part = np.random.default_rng(self.random_state).permutation(n) % min(HELD_OUT, n)
 
-        def fitted(rows: Any, outcome: Floats) -> Estimator:
-            given = None if sample_weight is None else sample_weight[rows]
+        def fitted(rows: Any, outcome: Floats, weight: Floats | None) -> Estimator:
             model = clone(self.estimator)
-            return model.fit(
-                _safe_indexing(X, rows), outcome[rows], **weight_arguments(model, given)
-            )
+            given = weight_arguments(model, None if weight is None else weight[rows])
+            return model.fit(_safe_indexing(X, rows), outcome[rows], **given)
 
-        n = len(y)
-        everything = np.arange(n)
-        order = np.random.default_rng(self.random_state).permutation(n)
-        rest = np.empty(n)
-        for half, other in ((order[::2], order[1::2]), (order[1::2], order[::2])):
-            rest[other] = y[other] - fitted(half, y).predict(_safe_indexing(X, other))
-        self.location_ = fitted(everything, y)
-        floor = SMALLEST * float(np.median(np.abs(rest)))
-        size = np.log(np.abs(rest) + max(floor, np.finfo(float).tiny))
-        self.spread_ = fitted(everything, size)
-        self.centre_ = float(np.average(size, weights=sample_weight))
+        def held_out(outcome: Floats, weight: Floats | None) -> tuple[Floats, Estimator]:
+            """Return predictions by models that have not seen the row, and one of all rows."""
+            if isinstance(self.estimator, SuperLearner):
+                whole = fitted(everything, outcome, weight)
+                if whole.held_out_ is not None:
+                    return whole.held_out_, whole
+            found = np.empty(n)
+            for one in range(part.max() + 1):
+                rows = np.flatnonzero(part == one)
+                model = fitted(np.flatnonzero(part != one), outcome, weight)
+                found[rows] = model.predict(_safe_indexing(X, rows))
+            return found, None
+
+        weight = sample_weight
+        predicted, location = held_out(y, weight)
+        rest = y - predicted
+        floor = max(SMALLEST * float(np.median(np.abs(rest))), np.finfo(float).tiny)
+        first, _ = held_out(np.log(np.abs(rest) + floor), weight)
+        centre = float(np.average(first, weights=mass))
+        first = centre + np.clip(first - centre, -WIDEST, WIDEST)
+        if weight_names(self.estimator):
+            weight = mass * np.exp(-2.0 * np.clip(first - centre, -MOST_WEIGHED, MOST_WEIGHED))
+            predicted, location = held_out(y, weight)
+            rest = y - predicted
+        self.location_ = fitted(everything, y, weight) if location is None else location
+        ratio = np.abs(rest) / np.exp(first)
+        ratio = np.minimum(ratio, MOST_RATIO * np.median(ratio))
+        usual = float(np.average(ratio, weights=mass))
+        size = first + (ratio / usual - 1.0 if usual > 0.0 else 0.0)
+        self.spread_ = fitted(everything, size, sample_weight)
+        self.centre_ = float(np.average(size, weights=mass))
         self.n_features_in_ = int(np.shape(X)[1])
         scaled = rest / self._spread(X)
         order = np.argsort(scaled, kind="stable")
-        mass = np.ones(n) if sample_weight is None else sample_weight[order]
+        mass = mass[order]
         self.residuals_ = scaled[order]
         self.levels_ = (np.cumsum(mass) - 0.5 * mass) / mass.sum()
         self._kept: dict[tuple[int, int], Floats] = {}
@@ -137,12 +182,15 @@ class _Cut:
     thresholds: tuple[float, ...]
 
 
-def _cut(y: Floats, weights: Weights, levels: Sequence[float]) -> _Cut:
+def _cut(y: Floats, weights: Weights, levels: Sequence[float], *, every: bool = False) -> _Cut:
+    """Return the quantiles, by default those that are different and not the largest value."""
     order = np.argsort(y, kind="stable")
     mass = weights.values[order]
     places = np.cumsum(mass) / mass.sum()
     at = np.minimum(np.searchsorted(places, np.asarray(levels) - 1e-12), len(y) - 1)
     found = y[order][at]
+    if every:
+        return _Cut(tuple(levels), tuple(map(float, found)))
     # levels that fall on the same value are one threshold
     thresholds, first = np.unique(found, return_index=True)
     inside = thresholds < y[order][-1]
@@ -167,18 +215,23 @@ def distribution_outcome(
             "from its largest value: explain it as a quantity, or as classes"
         )
     share = 1.0 / np.sqrt(len(cut.thresholds))
-    ranks = np.searchsorted(np.sort(y), y, side="left") + np.searchsorted(np.sort(y), y, "right")
-    known = Levels(cut.levels, cut.thresholds, ranks / (2.0 * len(y)), level is not None)
+    order = np.argsort(y, kind="stable")
+    mass = weights.values[order]
+    distinct, first = np.unique(y[order], return_index=True)
+    held = np.add.reduceat(mass, first)
+    middles = (np.cumsum(held) - 0.5 * held) / mass.sum()
+    known = Levels(cut.levels, cut.thresholds, middles[np.searchsorted(distinct, y)])
     members = tuple(
-        Outcome(
-            (y <= threshold) * share,
-            f"{name} ≤ {threshold:.4g} (quantile {at:.2g})",
-            "real",
-        )
+        Outcome((y <= threshold) * share, f"{name} ≤ {threshold:.4g} (quantile {at:.2g})", "real")
         for at, threshold in zip(cut.levels, cut.thresholds, strict=True)
     )
     if level is not None:
+        apart = min(BESIDE, level / 2.0, (1.0 - level) / 2.0)
+        ends = _cut(y, weights, [level - apart, level + apart], every=True)
+        known = replace(known, beside=(ends.levels, ends.thresholds))
         whole = Outcome(members[0].values, members[0].name, "real", distribution=known)
-        return whole, cut.thresholds, 1.0
-    whole = Outcome(y, f"distribution of {name}", "several", members=members, distribution=known)
+        return whole, (*cut.thresholds, *ends.thresholds), 1.0
+    whole = Outcome(
+        y, f"the distribution of {name}", "several", members=members, distribution=known
+    )
     return whole, cut.thresholds, float(share)

@@ -22,11 +22,10 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 from scipy.special import expit
 
-from dfi.losses import GAMMA, LOG_LOSS, POISSON
+from dfi.losses import GAMMA, LOG_LOSS, POISSON, Loss
 
 if TYPE_CHECKING:
     from dfi._types import Floats
-    from dfi.losses import Loss
 
 Family = Literal["gaussian", "bernoulli", "poisson", "gamma"]
 FAMILIES: tuple[Family, ...] = ("gaussian", "bernoulli", "poisson", "gamma")

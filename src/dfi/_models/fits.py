@@ -77,13 +77,17 @@ P = ParamSpec("P")
 
 @dataclass
 class Cache:
-    """What was fitted for a table, and computed by :func:`once`; copies of fits share theirs."""
+    """What was fitted for a table, and computed by :func:`once`; copies of fits share theirs.
+
+    ``shared`` is what classes, or outcomes, of a table have in common, while they are explained.
+    """
 
     full: tuple[FoldModels, ...] | None = None
     halves: tuple[Training, CrossFit] | None = None
     seconds: float = 0.0
     members: dict[int, Cache] = field(default_factory=dict)
     computed: dict[Hashable, Any] = field(default_factory=dict)
+    shared: dict[Hashable, Any] = field(default_factory=dict)
 
 
 def once(compute: Callable[Concatenate[Fits, P], Found]) -> Callable[Concatenate[Fits, P], Found]:
@@ -404,7 +408,7 @@ class Fits:
                 whole=self if together else None,
                 member=True,
                 place=place,
-                cache=self.cache.members.setdefault(place, Cache()),
+                cache=self.cache.members.setdefault(place, Cache(shared=self.cache.shared)),
             )
             for place, member in enumerate(outcome.members)
         )

@@ -25,12 +25,11 @@ from typing import TYPE_CHECKING, NamedTuple, Self
 import numpy as np
 from scipy.linalg import cho_solve, cholesky, solve_triangular
 
-from dfi._models.families import Link
+from dfi._models.families import Family, Link
 from dfi._models.network import Member, column_moments, training_range
 from dfi._models.quadratic import MOST_COLUMNS, MOST_WORK, QuadraticTerms
 
 if TYPE_CHECKING:
-    from dfi._models.families import Family
     from dfi._types import Floats
 
 PENALTIES = np.logspace(4.0, -2.0, 13)
@@ -74,11 +73,7 @@ class LinkedRidge(Member):
     held_out_margins_: Floats
 
     def __init__(
-        self,
-        *,
-        family: Family = "bernoulli",
-        penalty: float | None = None,
-        bounded: bool = False,
+        self, *, family: Family = "bernoulli", penalty: float | None = None, bounded: bool = False
     ) -> None:
         self.family = family
         self.penalty = penalty

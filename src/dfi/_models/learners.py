@@ -26,14 +26,13 @@ from dfi._models.glm import LinkedRidge
 from dfi._models.stack import SuperLearner
 from dfi._models.temperature import TemperatureScaled, final_step
 from dfi._parameters import TARGET, argument
-from dfi.losses import BRIER, GAMMA, POISSON, SQUARED_ERROR
+from dfi.losses import BRIER, GAMMA, POISSON, SQUARED_ERROR, Loss
 from dfi.warnings import RefitWarning, warn
 
 if TYPE_CHECKING:
     from dfi._data.outcome import Outcome
     from dfi._models.families import Family
     from dfi._types import Estimator, EstimatorLike
-    from dfi.losses import Loss
 
 LEARNERS = {
     "auto": "average of ridge, a polynomial, small networks and boosting, weighed for the scores",

@@ -19,11 +19,10 @@ from sklearn.base import BaseEstimator, RegressorMixin, clone
 from sklearn.utils.validation import check_is_fitted, check_random_state
 
 from dfi._models.boosting import LeastSquaresBoosting, ObliqueBoosting, bins_of
-from dfi._models.families import Link
+from dfi._models.families import Family, Link
 from dfi._models.network import MOST_FITTED, HingeUnits, PenalisedSquares, column_moments
 
 if TYPE_CHECKING:
-    from dfi._models.families import Family
     from dfi._types import Estimator, Floats
 
 MOST_STEP = 2.5

@@ -23,7 +23,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import chain, islice
 from multiprocessing import resource_tracker
-from types import BuiltinFunctionType, FunctionType
+from types import BuiltinFunctionType, FrameType, FunctionType
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar, cast, runtime_checkable
 
 import numpy as np
@@ -42,7 +42,6 @@ except ImportError:  # joblib before 1.6 brings its own
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-    from types import FrameType
 
     from numpy.typing import NDArray
 

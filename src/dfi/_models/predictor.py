@@ -16,12 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 from dfi._data.frames import is_reordered
 from dfi._data.source import LARGE_ROWS
 from dfi._models.adapters import off_device
-from dfi._models.encoders import (
-    encoded_columns,
-    reads_raw_columns,
-    takes_missing,
-    unseen_levels,
-)
+from dfi._models.encoders import encoded_columns, reads_raw_columns, takes_missing, unseen_levels
 from dfi._models.learners import predicts_classes
 from dfi._models.parallel import interrupts_raised
 from dfi._models.temperature import TemperatureScaled, log_odds, probabilities
@@ -136,9 +131,8 @@ class Predictor:
                 if unseen is None
                 else unseen
             )
-            raise ValueError(
-                f"{self.name} could not predict {len(points)} rows. {reason}"
-            ) from error
+            kind = UnpredictedError if unseen is None else ValueError
+            raise kind(f"{self.name} could not predict {len(points)} rows. {reason}") from error
         if is_reordered(value):
             raise ValueError(
                 f"{self.name} returned a Series whose labels are those of the rows in another "

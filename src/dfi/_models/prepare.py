@@ -15,20 +15,20 @@ from typing import TYPE_CHECKING, Any, get_args
 import numpy as np
 
 from dfi._data.frames import split_column, split_columns
-from dfi._data.outcome import Outcome, Quantile, SurvivalTarget
-from dfi._data.problem import read_data
+from dfi._data.outcome import Outcome, Quantile, SurvivalTarget, Task
+from dfi._data.problem import Data, UnitsKind, read_data
 from dfi._data.source import sampled_places, tickets
 from dfi._data.streams.gather import gather_frame
 from dfi._data.streams.keys import sorted_by_key
 from dfi._data.streams.parts import unwatched
 from dfi._data.streams.read import is_stream, open_stream, told_rows
-from dfi._data.survival import are_times, check_horizons, read_times
+from dfi._data.survival import Times, are_times, check_horizons, read_times
 from dfi._models.censoring import survival_outcome
 from dfi._models.cluster import is_cluster_learner
 from dfi._models.crossfit import split_data
 from dfi._models.curves import survival_model
 from dfi._models.distribution import LocationScale, distribution_outcome
-from dfi._models.fits import Cache, Fits
+from dfi._models.fits import Cache, Fits, Scale
 from dfi._models.learners import check_learner_suits_outcome, resolve_learner
 from dfi._models.parallel import Workers, progress_bar
 from dfi._models.pseudo import require_every_row
@@ -44,18 +44,14 @@ from dfi._parameters import (
     validated,
     whole,
 )
-from dfi.losses import resolve_loss
+from dfi.losses import Loss, LossLike, resolve_loss
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from dfi._data.everyday import Identifiers
-    from dfi._data.outcome import Task
-    from dfi._data.problem import Data, UnitsKind
     from dfi._data.streams.parts import Watch
-    from dfi._data.survival import Times
     from dfi._data.table import Missing
-    from dfi._models.fits import Scale
     from dfi._types import (
         EstimatorLike,
         GroupsLike,
@@ -65,7 +61,6 @@ if TYPE_CHECKING:
         TargetLike,
         VectorLike,
     )
-    from dfi.losses import Loss, LossLike
 
 PREFIT_FOLDS = 5
 """Folds of the models of censoring, where the regression was fitted elsewhere."""
@@ -217,6 +212,14 @@ def survival_fits(given: Mapping[str, Any], times: Times) -> Fits:
     estimator = given["estimator"]
     if prefit:
         estimator = survival_model(estimator, horizons, target)
+    elif hasattr(estimator, "predict_survival_function"):
+        raise InvalidParameterError(
+            f"{type(estimator).__name__} learns times, and what is learned here is a number for "
+            "each row that censoring has been taken out of",
+            "estimator",
+            "pass a regressor, or fit this model on other rows and pass "
+            f"{argument('cv', 'prefit')}",
+        )
     fits = fits_of(**taken_by(fits_of, {**given, "data": data, "estimator": estimator}))
     repeats = fits.repeats
     if prefit:
@@ -263,11 +266,7 @@ def distribution_fits(given: Mapping[str, Any]) -> Fits:
         return replace(fits, data=replace(fits.data, outcome=outcome), settings=settings)
     # the models learn the quantity, and predict where it lies
     return replace(
-        fits,
-        data=replace(fits.data, outcome=outcome),
-        settings=settings,
-        whole=fits,
-        cache=Cache(),
+        fits, data=replace(fits.data, outcome=outcome), settings=settings, whole=fits, cache=Cache()
     )
 
 
@@ -362,11 +361,7 @@ def take_frame(
             f"name the column of {TABLE} that holds it, {argument(role, ...)}"
         )
     found = gather_frame(
-        given["X"],
-        seeds.child(ORDER).sequence(),
-        row_id=row_id,
-        together=clusters,
-        watch=watch,
+        given["X"], seeds.child(ORDER).sequence(), row_id=row_id, together=clusters, watch=watch
     )
     frame = found.frame
     if row_id is not None:

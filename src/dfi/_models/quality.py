@@ -21,14 +21,13 @@ from scipy.stats import norm
 
 from dfi._findings import Finding, warn_of
 from dfi._parameters import worded
-from dfi.losses import BRIER, LOG_LOSS, SQUARED_ERROR
+from dfi.losses import BRIER, LOG_LOSS, SQUARED_ERROR, Loss
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from dfi._data.weights import Weights
     from dfi._types import Floats, Ints
-    from dfi.losses import Loss
 
 MOST_BINS = 10
 """Bins of a calibration table."""

@@ -16,6 +16,9 @@ leaves to the intervals. :math:`\kappa` is a half, and more where halves have fe
 them. A stack that is fitted alone, without a partner,
 takes the squared error of an inner cross-validation in its place.
 
+Where times to an event are behind the outcome, what a Cox regression expects is one more member
+(:class:`~dfi._models.cox.CoxMean`).
+
 Outcomes of a family (:mod:`dfi._models.families`) have members that are probabilities or rates,
 each fitted by the family's likelihood. Where the loss that is explained is no square, the products
 and squares of errors above are what two models lose together and each alone
@@ -36,6 +39,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.validation import check_is_fitted, check_random_state, validate_data
 
 from dfi._models.boosting import LeastSquaresBoosting, ObliqueBoosting
+from dfi._models.cox import CoxMean
 from dfi._models.families import FAMILIES, Link
 from dfi._models.glm import LinkedQuadratic, LinkedRidge
 from dfi._models.linked import (
@@ -54,6 +58,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import ArrayLike
 
+    from dfi._data.outcome import Survival
     from dfi._models.families import Family
     from dfi._types import Bools, Estimator, Floats
     from dfi.losses import Loss
@@ -241,6 +246,7 @@ READERS = (
     BoundedRidge,
     BoostedMargins,
     BoostedResiduals,
+    CoxMean,
     LeastSquaresBoosting,
     LinkedBoosting,
     LinkedNetwork,
@@ -259,6 +265,8 @@ class SuperLearner(RegressorMixin, BaseEstimator):
 
     weights_: Floats
     estimators_: list[Estimator]
+    held_out_: Floats | None
+    """Predictions of the training rows by models of the others; None where none were made."""
 
     def __init__(
         self,
@@ -277,16 +285,25 @@ class SuperLearner(RegressorMixin, BaseEstimator):
         self.loss = loss
         self.random_state = random_state
 
-    def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
-        """Fit the members, and their weights."""
+    def fit(
+        self,
+        X: ArrayLike,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+        survival: Survival | None = None,
+    ) -> Self:
+        """Fit the members, and their weights; where times are behind the outcome, to these too."""
+        self.with_times_ = survival is not None
         rows, target = validate_data(
             self, X, y, y_numeric=True, dtype=np.float64, ensure_min_samples=2
         )
         # products of matrices may differ in their last digit with the number of threads
         with thread_pools().limit(limits=1, user_api="blas"):
-            return self._fit_rows(rows, np.asarray(target, dtype=float), sample_weight)
+            return self._fit_rows(rows, np.asarray(target, dtype=float), sample_weight, survival)
 
-    def _fit_rows(self, X: Floats, y: Floats, sample_weight: ArrayLike | None) -> Self:
+    def _fit_rows(
+        self, X: Floats, y: Floats, sample_weight: ArrayLike | None, survival: Survival | None
+    ) -> Self:
         weight = None if sample_weight is None else np.asarray(sample_weight, dtype=float)
         random = check_random_state(self.random_state)
         seed = int(random.randint(2**31 - 1))
@@ -297,9 +314,10 @@ class SuperLearner(RegressorMixin, BaseEstimator):
         used = list(self.only or used or range(len(members)))
         self.weights_ = np.zeros(len(members))
         self.weights_[used] = 1.0 / len(used)
+        self.held_out_ = None
         if self.n_folds and len(used) > 1:
-            self._weigh(members, used, X, y, weight, seed)
-        self.estimators_ = fit_members(members, X, y, weight, self.weights_ > 0)
+            self._weigh(members, used, X, y, weight, seed, survival)
+        self.estimators_ = fit_members(members, X, y, weight, self.weights_ > 0, survival)
         return self
 
     def _check_family(self, y: Floats) -> None:
@@ -323,7 +341,8 @@ class SuperLearner(RegressorMixin, BaseEstimator):
         if self.members is not None:
             return self.members
         if self.family == "gaussian":
-            return default_members(seed)
+            of_times = [("cox", CoxMean())] if getattr(self, "with_times_", False) else []
+            return [*default_members(seed), *of_times]
         return family_members(self.family, seed)
 
     def _weigh(
@@ -334,6 +353,7 @@ class SuperLearner(RegressorMixin, BaseEstimator):
         y: Floats,
         weight: Floats | None,
         seed: int,
+        survival: Survival | None,
     ) -> None:
         """Weigh the members by their out-of-fold loss."""
         mass = np.ones(len(y)) if weight is None else weight
@@ -342,9 +362,11 @@ class SuperLearner(RegressorMixin, BaseEstimator):
         folds = KFold(min(self.n_folds, len(y)), shuffle=True, random_state=seed)
         for train, test in folds.split(X):
             part = None if weight is None else weight[train]
-            fitted = fit_members(members, X[train], y[train], part, chosen)
+            times = None if survival is None else survival.take(train)
+            fitted = fit_members(members, X[train], y[train], part, chosen, times)
             held_out[test] = np.column_stack([_predict(fitted[k], X[test]) for k in used])
         self.weights_[used] = risk_of(self.loss, y, mass, held_out, held_out).weights()
+        self.held_out_ = held_out @ self.weights_[used]
 
     def with_weights(self, weights: Floats) -> SuperLearner:
         """Return the same fitted members with other weights; those without any are left out."""
@@ -579,7 +601,12 @@ class LossRisk:
 
 
 def fit_members(
-    members: Members, X: Floats, y: Floats, weight: Floats | None, chosen: Sequence[bool] | Bools
+    members: Members,
+    X: Floats,
+    y: Floats,
+    weight: Floats | None,
+    chosen: Sequence[bool] | Bools,
+    survival: Survival | None = None,
 ) -> list[Estimator]:
     """Fit the chosen members, None for the others; what one goes on from is fitted once."""
     bases: dict[int, Estimator] = {}
@@ -588,7 +615,9 @@ def fit_members(
         if not wanted:
             fitted.append(None)
             continue
-        if isinstance(member, BoostedResiduals | BoostedMargins):
+        if isinstance(member, CoxMean) and survival is not None:
+            model = clone(member).fit_times(X, survival, weight)
+        elif isinstance(member, BoostedResiduals | BoostedMargins):
             if id(member.base) not in bases:
                 bases[id(member.base)] = _fit(clone(member.base), X, y, weight)
             base = bases[id(member.base)]

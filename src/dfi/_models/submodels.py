@@ -19,12 +19,18 @@ from sklearn.pipeline import FeatureUnion, Pipeline
 from sklearn.preprocessing import StandardScaler
 
 from dfi._data.levels import constant_columns
-from dfi._data.outcome import Outcome
+from dfi._data.outcome import Outcome, Survival
 from dfi._data.table import Table
 from dfi._models.crossfit import fit_model
 from dfi._models.encoders import column_names, keeps_columns, reads_raw_columns, takes_levels
-from dfi._models.fits import once
-from dfi._models.predictor import forest_values, is_plain_forest, predict_once, predictor_for
+from dfi._models.fits import Fits, once
+from dfi._models.predictor import (
+    Predictor,
+    forest_values,
+    is_plain_forest,
+    predict_once,
+    predictor_for,
+)
 from dfi._models.stack import SuperLearner, fit_members, rows_for
 from dfi._models.temperature import TemperatureScaled
 
@@ -33,8 +39,6 @@ if TYPE_CHECKING:
 
     from dfi._data import Fold, Weights
     from dfi._data.columns import Column
-    from dfi._models.fits import Fits
-    from dfi._models.predictor import Predictor
     from dfi._types import Estimator, Floats, Ints, Native
 
 Submodel: TypeAlias = tuple[int, frozenset[int]]
@@ -316,10 +320,16 @@ class FixedStack(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         self.members = members
         self.weights = weights
 
-    def fit(self, X: Floats, y: Floats, sample_weight: Floats | None = None) -> Self:
+    def fit(
+        self,
+        X: Floats,
+        y: Floats,
+        sample_weight: Floats | None = None,
+        survival: Survival | None = None,
+    ) -> Self:
         self.n_features_in_ = np.shape(X)[1]
         every = [True] * len(self.members)
-        self.estimators_ = fit_members(self.members, X, y, sample_weight, every)
+        self.estimators_ = fit_members(self.members, X, y, sample_weight, every, survival)
         return self
 
     def predict(self, X: Floats) -> Floats:

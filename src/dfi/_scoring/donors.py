@@ -36,18 +36,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dfi._lines.base import blocks
+from dfi._lines.base import LineModel, blocks
 from dfi._lines.closed_form import LinearLines, linear_part
-from dfi._scoring.forms import change_product, influence
-from dfi.losses import SQUARED_ERROR
+from dfi._scoring.forms import ScoreForm, change_product, influence
+from dfi.losses import SQUARED_ERROR, Loss
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from dfi._lines.base import LineModel
-    from dfi._scoring.forms import ScoreForm
     from dfi._types import Floats, Ints
-    from dfi.losses import Loss
 
 TIED = 1e-10
 """Relative differences below this are rounding."""

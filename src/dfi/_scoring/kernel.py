@@ -23,14 +23,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dfi._lines.base import blocks
-from dfi._scoring.forms import affine_parts, calibrated_parts, change_product
+from dfi._scoring.forms import Pair, ScoreForm, affine_parts, calibrated_parts, change_product
 from dfi._scoring.line_shares import line_shares
 from dfi._scoring.scores import FoldScores, Scores, Task, calibrate, put_together
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from dfi._scoring.forms import Pair, ScoreForm
     from dfi._scoring.geometry import Geometry
     from dfi._types import Floats, Ints
 
@@ -322,11 +321,7 @@ def _pairs(averages: LineAverages, models: Ints) -> list[Pair]:
 
 
 def _held_out(
-    kernel: CouplingKernel,
-    rows: Floats,
-    y: Floats,
-    pieces: tuple[Floats, Floats],
-    received: Floats,
+    kernel: CouplingKernel, rows: Floats, y: Floats, pieces: tuple[Floats, Floats], received: Floats
 ) -> tuple[Floats, Floats]:
     """Average the score functions over the law of ``Z`` given each held-out row."""
     p, q = pieces

@@ -17,12 +17,7 @@ from scipy import stats
 
 from dfi._data import source as rows_in_blocks
 from dfi._lines.base import LineModel, LineMoments, Lines, blocks
-from dfi._scoring.forms import (
-    ScoreForm,
-    calibrated,
-    change_product,
-    influence,
-)
+from dfi._scoring.forms import ScoreForm, calibrated, change_product, influence
 from dfi._scoring.sensitivity import (
     Differences,
     Gradients,
@@ -31,14 +26,13 @@ from dfi._scoring.sensitivity import (
     SensitivityMoments,
     Summed,
 )
-from dfi.losses import SQUARED_ERROR
+from dfi.losses import SQUARED_ERROR, Loss
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from dfi._scoring.geometry import Geometry
     from dfi._types import Advance, Bools, Floats, Ints
-    from dfi.losses import Loss
 
 TILT = 0.1
 """Step of a tilted line."""
@@ -497,11 +491,7 @@ def tilt_sensitivity(
 
 
 def unread_coordinates(
-    influence: Floats,
-    prediction: Floats,
-    y: Floats,
-    labels: Ints,
-    loss: Loss = SQUARED_ERROR,
+    influence: Floats, prediction: Floats, y: Floats, labels: Ints, loss: Loss = SQUARED_ERROR
 ) -> Bools:
     r"""Return which coordinates belong to a component that no model reads: they score 0 exactly.
 

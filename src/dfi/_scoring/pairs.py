@@ -48,17 +48,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.stats import norm
 
-from dfi._lines.base import LineModel, Lines, blocks
+from dfi._lines.base import LineModel, Lines, Reference, blocks
 from dfi._lines.closed_form import HingeLines, QuadraticLines, SumLines
 from dfi._models.network import bent_hinge
-from dfi._scoring.donors import Donors, replaced_rows
+from dfi._scoring.donors import Donors, Joint, replaced_rows
 from dfi._scoring.sensitivity import ROWS_A_COLUMN, STEP, Summed
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from dfi._lines.base import Reference
-    from dfi._scoring.donors import Joint
     from dfi._types import Floats, Ints
 
 DRAWS = 2
@@ -191,7 +189,6 @@ class PairSpace:
     pairs: Ints
 
     def lines(self, points: Floats, latent: Floats, units: Ints) -> Lines:
-        """Return the lines of units of one coordinate."""
         coordinates = np.array([self.joints[k].coordinates[0] for k in units], dtype=np.intp)
         return Lines(
             np.ascontiguousarray(points),
@@ -224,7 +221,6 @@ class PairSpace:
         return given, again
 
     def quantiles(self, coordinate: int, places: Floats) -> Floats:
-        """Return quantiles of the law of a coordinate."""
         values, cumulative = self.reference.values, self.reference.cumulative
         if values is None or cumulative is None:
             return np.asarray(norm.ppf(places))

@@ -22,16 +22,10 @@ from dfi._scoring.error import (
     with_nodes,
     worth_saying,
 )
-from dfi._scoring.forms import calibration_factor
-from dfi._scoring.lines import (
-    LineScores,
-    Passes,
-    latent_scores,
-    row_sample,
-    tilt_sensitivity,
-)
+from dfi._scoring.forms import ScoreForm, Stretch, calibration_factor
+from dfi._scoring.lines import LineScores, Passes, latent_scores, row_sample, tilt_sensitivity
 from dfi._scoring.sensitivity import checked_rows, differenced_sensitivity, gradient_products
-from dfi.losses import SQUARED_ERROR
+from dfi.losses import SQUARED_ERROR, Loss
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -45,10 +39,8 @@ if TYPE_CHECKING:
     from dfi._models.crossfit import FoldModels
     from dfi._models.predictor import Predictor
     from dfi._scoring.error import Nodes
-    from dfi._scoring.forms import ScoreForm, Stretch
     from dfi._scoring.geometry import Geometry
     from dfi._types import Advance, Bools, Floats, Ints
-    from dfi.losses import Loss
 
 TransportError = Literal["auto", "derived", "finite-difference", "jackknife", "ignore"]
 """How the transport's own error enters the standard errors; ``"auto"`` checks the short cut."""
@@ -348,9 +340,7 @@ class Scores:
         )
 
 
-def common_gain(
-    parts: Sequence[tuple[Floats, Floats, Weights]],
-) -> tuple[float, list[Floats]]:
+def common_gain(parts: Sequence[tuple[Floats, Floats, Weights]]) -> tuple[float, list[Floats]]:
     """Return the share of the sum of all scores that larger models have more, and its influence.
 
     Scores are sums over ``parts``: influence values (n, d) of larger and of smaller models on rows

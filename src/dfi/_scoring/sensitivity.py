@@ -46,14 +46,13 @@ import numpy as np
 from dfi._lines.base import LineModel, LineMoments, Lines, blocks
 from dfi._lines.closed_form import SumLines
 from dfi._lines.trees.model import TreeLines
-from dfi.losses import SQUARED_ERROR
+from dfi.losses import SQUARED_ERROR, Loss
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from dfi._scoring.geometry import Geometry
     from dfi._types import Floats, Ints
-    from dfi.losses import Loss
 
 
 STEP = 0.2

@@ -39,13 +39,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dfi._lines.base import Lines, blocks
+from dfi._lines.base import LineModel, Lines, blocks
 from dfi._scoring.forms import change_product
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from dfi._lines.base import LineModel
     from dfi._scoring.geometry import Geometry
     from dfi._types import Floats
 

@@ -208,6 +208,7 @@ def explain(
         from dfi.cli.outputs import write_tables
         from dfi.methods.stages import answers_interrupts
         from dfi.report.sections import section_summaries
+        from dfi.results.text import everyday_text
         from dfi.results.views import finite, unit_rows
         from dfi.results.words import null_label, quality_text, sample_text
 
@@ -237,6 +238,8 @@ def explain(
         if sample_text(result.spec):
             explained += f" of {result.spec['explained_of']}"
             console.say(sample_text(result.spec))
+        if (done := everyday_text(result)) is not None:
+            console.say(done)
         line = (
             f"explained {explained} rows x {len(rows)} {unit}s, "
             f"{quality_text(quality)}{errors}: {leading(rows)} ({run.seconds:.1f} s) -> {run.out}"
@@ -308,11 +311,7 @@ def explain(
 
 @guarded
 @with_request()
-def compare(
-    context: typer.Context,
-    request: Request,
-    methods: options.Methods = "all",
-) -> None:
+def compare(context: typer.Context, request: Request, methods: options.Methods = "all") -> None:
     """Compute several importances on the same folds and the same models.
 
     Writes comparison.csv, comparison.parquet, report.html and one .dfi file per method.

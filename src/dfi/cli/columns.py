@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import narwhals as nw
 import polars as pl
 
-from dfi._data.everyday import read_numbers
+from dfi._data.everyday import read_number, read_numbers
 from dfi._data.text import find_dates, find_numbers, spelling
 from dfi.cli.console import ColumnsRefused, Refusals, Refused
 from dfi.cli.options import Decimal
@@ -41,19 +41,7 @@ TEXT_DATES = (
 )  # fmt: skip
 """How dates are written that a CSV reader takes for text."""
 
-_SPACES = "\u00a0\u202f "
-_CURRENCY = r"(?:[$€£¥₹]|USD|EUR|GBP|CHF|JPY)"
 _EXPONENT = r"(?:[eE][+-]?\d+)?"
-
-
-def _marked(decimal: Decimal) -> re.Pattern[str]:
-    """Return what a number with marks looks like: ``-$17,000.50``, ``(17)``, ``17 %``."""
-    mark, thousands = (r"\.", ",") if decimal == "." else (",", r"\.")
-    digits = rf"(?:\d{{1,3}}(?:[{thousands}'{_SPACES}]\d{{3}})+|\d+)(?:{mark}\d+)?|{mark}\d+"
-    return re.compile(
-        rf"(?P<open>\()?(?P<sign>[+\-−])?\s*{_CURRENCY}?\s*(?P<inner>[+\-−])?"
-        rf"(?P<digits>{digits}){_EXPONENT}\s*(?P<percent>%)?\s*{_CURRENCY}?\)?"
-    )
 
 
 def _plain(decimal: Decimal) -> re.Pattern[str]:
@@ -62,22 +50,6 @@ def _plain(decimal: Decimal) -> re.Pattern[str]:
 
 
 _THOUSANDS = re.compile(r"[+\-−]?\d{1,3}(?:,\d{3})*")
-
-
-def read_number(text: str, decimal: Decimal) -> float | None:
-    """Return the number that a text with marks is, None where it is none; 17 % is 17."""
-    found = _marked(decimal).fullmatch(text.strip())
-    if found is None or bool(found["open"]) != text.strip().endswith(")"):
-        return None
-    digits = re.sub(rf"['{_SPACES}]", "", found["digits"])
-    if decimal == ".":
-        digits = digits.replace(",", "")
-    else:
-        digits = digits.replace(".", "").replace(",", ".")
-    exponent = re.search(r"[eE][+-]?\d+", text)
-    value = float(digits + (exponent[0] if exponent else ""))
-    minus = sum(found[part] in ("-", "−") for part in ("sign", "inner")) + bool(found["open"])
-    return -value if minus % 2 else value
 
 
 def _values(column: pl.Series) -> list[str]:
@@ -95,7 +67,9 @@ def _holds(values: Sequence[str], pattern: re.Pattern[str]) -> bool:
     return bool(values) and all(pattern.fullmatch(value.strip()) for value in values)
 
 
-def with_numbers(frame: pl.DataFrame, names: Sequence[str], request: Request) -> pl.DataFrame:
+def with_numbers(
+    frame: pl.DataFrame, names: Sequence[str], request: Request, console: Console
+) -> pl.DataFrame:
     """Read texts that are numbers, or refuse those with marks, as ``--numbers`` says."""
     if request.numbers == "text":
         return frame
@@ -107,6 +81,8 @@ def with_numbers(frame: pl.DataFrame, names: Sequence[str], request: Request) ->
             if found is not None:
                 read.append(found)
     refusals.raise_any()
+    if read:
+        console.say(f"read as numbers: {', '.join(column.name for column in read)}")
     return frame.with_columns(read) if read else frame
 
 

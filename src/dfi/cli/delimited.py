@@ -9,6 +9,7 @@ import csv
 import io
 import itertools
 import re
+from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -48,7 +49,8 @@ class Spelling:
         """Return what a request says."""
         without = tuple(split_names(request.drop))
         levels = request.numbers == "text"
-        roles = (request.weights, request.frequency_weights, request.time, request.clusters)
+        roles = (request.target, request.weights, request.frequency_weights, request.time,
+                 request.clusters, request.event)  # fmt: skip
         named = {*without, *split_names(request.categorical), *filter(None, roles)}
         return cls(request.encoding, request.decimal, without, levels, tuple(named))
 
@@ -89,8 +91,10 @@ def read_delimited(own: str, content: bytes, label: str, written: Spelling) -> p
         # lines of old spreadsheets end in CR alone
         text = text.replace(b"\r", b"\n")
     separator = _separator(text, own, label)
-    header = next(_rows(text, separator, label), (0, []))[1]
-    _check_header(header, label)
+    lines, header = next(_rows(text, separator, label), (0, []))
+    if (named := _distinct_names(header)) != header:
+        text = _with_header(text, lines, named, separator)
+        header = named
     try:
         frame = _read_csv(text, separator)
         if written.decimal == ",":
@@ -106,9 +110,10 @@ def read_delimited(own: str, content: bytes, label: str, written: Spelling) -> p
         _refuse_ragged(text, separator, len(header), label)
     if spelt := _codes(frame, text, separator, label, written.named):
         name, code = next(iter(spelt.items()))
+        codes = _read_csv(text, separator, dict.fromkeys(spelt, pl.String())).select(list(spelt))
+        frame = frame.with_columns(codes.select(pl.all().cast(pl.Categorical)))
         warn(
-            f"column {name!r} has leading zeros ({code!r}), as codes have, and is read as numbers: "
-            "name it with --categorical if its values are classes",
+            f"column {name!r} has leading zeros ({code!r}), as codes have: it is a category",
             IdentifierWarning,
         )
     return frame
@@ -206,16 +211,33 @@ def _rows(text: bytes, separator: str, label: str) -> Iterator[tuple[int, list[s
         ) from None
 
 
-def _check_header(header: list[str], label: str) -> None:
-    seen: set[str] = set()
+def _distinct_names(header: list[str]) -> list[str]:
+    """Return names of columns, those that are empty or there twice numbered; warn of them.
+
+    A table written with the labels of its rows has them first, without a name.
+    """
+    counts = Counter(header)
+    named: list[str] = []
     for position, name in enumerate(header):
-        if not name.strip():
-            raise Unreadable(
-                f"{label}: column {position + 1} has no name; the first line must name the columns"
-            )
-        if name in seen:
-            raise Unreadable(f"{label}: the column name {name!r} appears more than once")
-        seen.add(name)
+        base, number = name if name.strip() else f"Unnamed: {position}", 0
+        new, twice = base, base == name and counts[name] > 1
+        while (twice and new == name) or (new != name and new in (*header, *named)):
+            number += 1
+            new = f"{base}.{number}"
+        named.append(new)
+    told = [f"column {k + 1} is {new!r}" for k, new in enumerate(named) if new != header[k]]
+    if told and any(name.strip() for name, new in zip(header, named, strict=True) if name != new):
+        warn(f"names that appear more than once are numbered: {', '.join(told)}", IdentifierWarning)
+    return named
+
+
+def _with_header(text: bytes, lines: int, names: Sequence[str], separator: str) -> bytes:
+    """Return a table with other names of its columns in place of its first line."""
+    before = 1 if SEPARATOR_LINE.match(text) else 0
+    parts = text.split(b"\n", lines)
+    header = io.StringIO()
+    csv.writer(header, delimiter=separator, lineterminator="\n").writerow(names)
+    return b"\n".join([*parts[:before], header.getvalue()[:-1].encode(), *parts[lines:]])
 
 
 def _refuse_ragged(text: bytes, separator: str, width: int, label: str) -> None:

@@ -17,20 +17,20 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import typer
 
+from dfi._collect import refusal
 from dfi._data.everyday import NOTHING, read_everyday
 from dfi._data.outcome import Outcome
 from dfi._data.source import LARGE_ROWS
-from dfi._data.table import refused_columns
+from dfi._data.table import Table, refused_columns
 from dfi._data.text import find_dates
 from dfi._models.crossfit import MOST_SPLITS
 from dfi._models.prepare import prepare
-from dfi._run import refusal
 from dfi._scoring.forms import CROSSED
 from dfi.cli.columns import is_time
-from dfi.cli.console import REFUSED, ColumnsRefused, print_json, print_lines
+from dfi.cli.console import REFUSED, ColumnsRefused, Console, print_json, print_lines
 from dfi.cli.inputs import read_arguments
 from dfi.inference.intervals import check_level
-from dfi.methods.disentangled import Disentangled
+from dfi.methods.disentangled import Disentangled, Plan
 from dfi.results.numbers import percent
 from dfi.results.views import shorten
 from dfi.transports.blocks import RARE, rare_levels
@@ -41,12 +41,9 @@ if TYPE_CHECKING:
     import polars as pl
 
     from dfi._data.columns import Column
-    from dfi._data.table import Table
     from dfi._models.fits import Fits
     from dfi._types import Floats
-    from dfi.cli.console import Console
     from dfi.cli.options import Request
-    from dfi.methods.disentangled import Plan
 
 STRONG = 0.8
 """Correlation from which on two features are named together."""
@@ -188,11 +185,7 @@ def _without(groups: object, refused: dict[str, str]) -> object:
 
 def _target(fits: Fits) -> dict[str, object]:
     outcome: Outcome = fits.outcome
-    found: dict[str, object] = {
-        "name": outcome.name,
-        "kind": outcome.kind,
-        "loss": fits.loss.name,
-    }
+    found: dict[str, object] = {"name": outcome.name, "kind": outcome.kind, "loss": fits.loss.name}
     if outcome.is_classes:
         numbers = np.bincount(outcome.values.astype(np.intp), minlength=outcome.n_classes)
         names = outcome.classes or ("0", "1")

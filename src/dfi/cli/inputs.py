@@ -9,15 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 from dfi._parameters import LEARNERS, LOSSES
 from dfi.cli import options
-from dfi.cli.console import ColumnsRefused, Refused, Unreadable
-from dfi.cli.options import split_names
+from dfi.cli.console import ColumnsRefused, Console, Refused, Unreadable
+from dfi.cli.options import Request, split_names
 
 if TYPE_CHECKING:
     import polars as pl
 
     from dfi._types import TransportLike
-    from dfi.cli.console import Console
-    from dfi.cli.options import Request
     from dfi.cli.roles import Selection
 
     Aside = tuple[pl.Series, str]

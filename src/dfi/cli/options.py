@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import MISSING, dataclass, fields
 from functools import partial
 from pathlib import Path
@@ -15,8 +15,6 @@ import typer
 from dfi._parameters import COMMON, LEARNERS, LOSSES, TRANSPORTS
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from dfi.methods.disentangled import ExplainRows
 
 Command = Callable[..., None]
@@ -72,8 +70,7 @@ FailOnChange = Annotated[
     bool, _running("--fail-on-change", help="end with exit code 6 where a change was found")
 ]
 Alpha = Annotated[
-    float,
-    _method("--alpha", min=0.0, max=1.0, help="p of any change up to which one was found"),
+    float, _method("--alpha", min=0.0, max=1.0, help="p of any change up to which one was found")
 ]
 LeastChange = Annotated[
     float,
@@ -108,10 +105,7 @@ OutcomeTask = Annotated[
     Task,
     _reading("--task", help="whether whole numbers are classes or quantities; auto: as they look"),
 ]
-Positive = Annotated[
-    str | None,
-    _reading(help=_meaning("pos_label"), show_default=False),
-]
+Positive = Annotated[str | None, _reading(help=_meaning("pos_label"), show_default=False)]
 Groups = Annotated[
     str | None, _reading(help="table of groups: columns feature and group, or a 0/1 table")
 ]
@@ -122,8 +116,7 @@ Units = Annotated[
 Drop = Annotated[list[str] | None, _reading(help="columns to leave out, separated by commas")]
 Weights = Annotated[str | None, _reading(help=f"column of {_meaning('sample_weight')}")]
 FrequencyWeights = Annotated[
-    str | None,
-    _reading("--frequency-weights", help=f"column of {_meaning('frequency_weight')}"),
+    str | None, _reading("--frequency-weights", help=f"column of {_meaning('frequency_weight')}")
 ]
 Time = Annotated[
     str | None,

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 from sklearn.model_selection import TimeSeriesSplit
 
+from dfi._data.everyday import counters
 from dfi._data.frames import is_stored_index
 from dfi._data.text import find_numbers, spelling
 from dfi.cli.columns import (
@@ -62,12 +63,20 @@ def select(frame: pl.DataFrame, request: Request, console: Console) -> Selection
     if not features:
         raise Refused("no feature is left: every column is the target or left out")
     named = list(dict.fromkeys(name for name in roles if name is not None))
-    frame = with_numbers(frame.select([*features, *named]), [*features, *named], request)
+    frame = with_numbers(frame.select([*features, *named]), [*features, *named], request, console)
     _check_roles(frame, request)
     floats = [name for name, dtype in frame.schema.items() if dtype.is_float()]
     frame = frame.with_columns(pl.col(floats).fill_nan(None)) if floats else frame
     if request.missing == "error":
         _refuse_missing(frame, frame.columns)
+    if frame[target].null_count() and (counts_rows := counters(frame.select(features))):
+        # they count all rows, those without an outcome too
+        features = [name for name in features if name not in counts_rows]
+        if not features:
+            raise Refused("no feature is left: every column counts the rows")
+        told = ", ".join(f"{name} ({why})" for name, why in counts_rows.items())
+        console.say(f"left out: {told}")
+        frame = frame.drop(list(counts_rows))
     # what has no outcome cannot be explained; a row's weight, time or label may not be guessed
     frame = _without(frame, [target] if request.missing == "indicator" else named, console)
     _refuse_missing(frame, named)

@@ -235,8 +235,8 @@ def linear_truth(correlation: Floats, beta: Floats) -> tuple[Floats, Floats]:
 
     Examples
     --------
-    >>> from dfi.datasets import linear_truth
-    >>> latent, attributed = linear_truth(np.array([[1.0, 0.8], [0.8, 1.0]]), np.array([5.0, 0.0]))
+    >>> correlation = np.array([[1.0, 0.8], [0.8, 1.0]])
+    >>> latent, attributed = dfi.datasets.linear_truth(correlation, np.array([5.0, 0.0]))
     >>> latent.round(6), attributed.round(6)
     (array([20.,  5.]), array([17.,  8.]))
     """
@@ -302,8 +302,7 @@ def m1(n: int = 2000, *, rho: float = 0.8, d: int = 10, random_state: int = 0) -
 
     Examples
     --------
-    >>> from dfi.datasets import m1
-    >>> sample = m1(100, rho=0.8, d=3)
+    >>> sample = dfi.datasets.m1(100, rho=0.8, d=3)
     >>> sample.X.shape, sample.attributed.round(6)
     ((100, 3), array([17.,  8.,  0.]))
     """
@@ -317,8 +316,7 @@ def m2(n: int = 2000, *, rho: float = 0.8, d: int = 10, random_state: int = 0) -
 
     Examples
     --------
-    >>> from dfi.datasets import m2
-    >>> m2(100, rho=0.0, d=3).attributed.round(2)
+    >>> dfi.datasets.m2(100, rho=0.0, d=3).attributed.round(2)
     array([4.99, 4.99, 0.  ])
     """
     correlation = pair_correlation(d, rho, (0, 1))
@@ -341,8 +339,7 @@ def m3(n: int = 2000, *, rho: float = 0.8, random_state: int = 0) -> Simulation:
 
     Examples
     --------
-    >>> from dfi.datasets import m3
-    >>> m3(100, rho=0.0).attributed.round(4)
+    >>> dfi.datasets.m3(100, rho=0.0).attributed.round(4)
     array([1.125 , 1.125 , 0.8125, 0.5   , 0.5   ])
     """
     correlation = pair_correlation(5, rho, (0, 1), (3, 4))
@@ -363,8 +360,7 @@ def m4(n: int = 2000, *, d: int = 10, random_state: int = 0) -> Simulation:
 
     Examples
     --------
-    >>> from dfi.datasets import m4
-    >>> sample = m4(100, d=3)
+    >>> sample = dfi.datasets.m4(100, d=3)
     >>> sample.attributed, sample.correlation is None
     (array([25.,  0.,  0.]), True)
     """
@@ -396,8 +392,7 @@ def exponential(
 
     Examples
     --------
-    >>> from dfi.datasets import exponential
-    >>> exponential(100).attributed.round(3)
+    >>> dfi.datasets.exponential(100).attributed.round(3)
     array([0.485, 0.485, 0.485])
     """
     correlation = np.full((3, 3), rho)

@@ -21,14 +21,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dfi._data.dependence import Clusters, Ordered, joined
+from dfi._data.dependence import Clusters, Dependence, Ordered, joined
 from dfi._data.weights import Weights
 from dfi._parameters import argument, whole
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, DTypeLike, NDArray
 
-    from dfi._data.dependence import Dependence
     from dfi._types import Bools, Floats, Ints
 
 # A model that never uses a feature leaves a column of rounding errors behind, and their mean

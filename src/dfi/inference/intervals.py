@@ -66,14 +66,13 @@ from scipy.stats import norm
 from scipy.stats import t as student
 
 from dfi._parameters import LEVEL, argument, check_one, one_of, validated
-from dfi.inference.influence import InfluenceRows, standard_errors
+from dfi.inference.influence import Influence, InfluenceRows, standard_errors
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
     from dfi._data.weights import Weights
     from dfi._types import Floats
-    from dfi.inference.influence import Influence
 
 Alternative = Literal["greater", "less", "two-sided"]
 Expansion = Literal["standard_error", "variance"]

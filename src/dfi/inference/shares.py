@@ -18,6 +18,8 @@ import numpy as np
 
 from dfi.inference.influence import Influence, InfluenceRows
 from dfi.inference.intervals import (
+    Alternative,
+    Expansion,
     check_level,
     expand_standard_errors,
     simultaneous_critical_value,
@@ -27,7 +29,6 @@ from dfi.inference.tests import p_values, z_statistics
 
 if TYPE_CHECKING:
     from dfi._types import Floats
-    from dfi.inference.intervals import Alternative, Expansion
 
 CLEAR = 2.0
 """Standard errors by which a total must exceed 0 for shares of it."""

@@ -9,21 +9,19 @@ import numpy as np
 
 from dfi._lines.choose import Quadrature, line_model
 from dfi._lines.closed_form import as_linear
-from dfi._models.fits import once
+from dfi._models.fits import Fits, once
 from dfi._models.predictor import predict_once
-from dfi._models.quality import combined_quality
-from dfi._scoring.forms import explained_rows
+from dfi._models.quality import Quality, combined_quality
+from dfi._scoring.forms import ScoreForm, explained_rows
 from dfi._scoring.scores import pool
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from dfi._data.outcome import Levels
+    from dfi._data.weights import Weights
     from dfi._lines.base import LineModel
     from dfi._models.crossfit import FoldModels
-    from dfi._models.fits import Fits
-    from dfi._models.quality import Quality
-    from dfi._scoring.forms import ScoreForm
     from dfi._types import Bools, Floats, Ints
 
 SAMPLE_ROWS = 200
@@ -264,35 +262,83 @@ def summed(
     )
 
 
-def with_thresholds(part: MethodResult, levels: Levels) -> MethodResult:
-    r"""Return a mean over thresholds whose own error is counted.
+def with_thresholds(
+    part: MethodResult, levels: Levels, y: Floats, weights: Weights
+) -> MethodResult:
+    r"""Return a mean over thresholds whose own error is counted, and so is that of each of them.
 
     Thresholds are quantiles of the outcome: with :math:`\phi_j(t)` the score at threshold t, the
     influence of row i on the mean over them has the term :math:`\phi_j(y_i)`, less its mean.
     """
     members = list(part.members.values())
-    latent = None if part.latent is None else with_thresholds(part.latent, levels)
-    ranks = levels.ranks[part.rows]
-    at = np.concatenate([[0.0], levels.levels, [1.0]])
+    ends = [None, *members, None]
+    at = np.array([0.0, *levels.levels, 1.0])
+    alone = {
+        name: with_quantile(one, y <= threshold, (ends[k], ends[k + 2]), at[k + 2] - at[k], weights)
+        for k, ((name, one), threshold) in enumerate(
+            zip(part.members.items(), levels.thresholds, strict=True)
+        )
+    }
 
-    def counted(name: str) -> Floats | None:
-        whole: Floats | None = getattr(part, name)
-        by_level = [getattr(one, name) for one in members]
-        if whole is None or any(one is None for one in by_level):
-            return whole
+    def counted(whole: Floats, *by_level: Floats) -> Floats:
         # members hold the share 1/K of their level
-        curves = len(members) * np.array([one.mean(axis=0) for one in by_level])
+        curves = len(members) * np.array([weights.mean(one) for one in by_level])
         curves = np.vstack([0.0 * curves[:1], curves, 0.0 * curves[:1]])
-        own = np.column_stack([np.interp(ranks, at, curve) for curve in curves.T])
-        return np.asarray(whole + own - own.mean(axis=0))
+        own = np.column_stack([np.interp(levels.ranks[part.rows], at, curve) for curve in curves.T])
+        return np.asarray(whole + own - weights.mean(own))
 
-    found = counted("influence")
+    return replace(_changed(counted, part, *members), members=alone)
+
+
+def with_quantile(
+    part: MethodResult,
+    below: Bools,
+    beside: tuple[MethodResult | None, MethodResult | None],
+    apart: float,
+    weights: Weights,
+) -> MethodResult:
+    r"""Return scores at a quantile of the outcome whose own error is counted.
+
+    With :math:`\phi_j(q)` the score at the quantile of level q, the quantile's influence
+    :math:`-(1\{y_i \le t\} - q)/f(t)` times :math:`d\phi_j/dt` is
+
+    .. math:: -(1\{y_i \le t\} - q)\, \frac{d\phi_j}{dq},
+
+    the derivative by the difference of the scores ``beside``, at levels that are so far ``apart``;
+    None for the ends of the distribution, where they are 0.
+    """
+    inside = below[part.rows].astype(np.float64)
+    inside -= weights.mean(inside)
+
+    def counted(whole: Floats, *ends: Floats) -> Floats:
+        low, high = (weights.mean(end) for end in ends)
+        return np.asarray(whole - np.outer(inside, (high - low) / apart))
+
+    return _changed(counted, part, *beside)
+
+
+def _changed(
+    change: Callable[..., Floats], part: MethodResult, *others: MethodResult | None
+) -> MethodResult:
+    """Return a part with its influence values changed by those of others; None has zeros."""
+
+    def changed(name: str) -> Floats | None:
+        own: Floats | None = getattr(part, name)
+        if own is None:
+            return None
+        values = [np.zeros_like(own) if one is None else getattr(one, name) for one in others]
+        return own if any(value is None for value in values) else change(own, *values)
+
+    latent = part.latent
+    if latent is not None:
+        latent = _changed(change, latent, *(one and one.latent for one in others))
+    found = changed("influence")
     return replace(
         part,
         influence=part.influence if found is None else found,
         latent=latent,
-        totals=counted("totals"),
-        parts=counted("parts"),
+        totals=changed("totals"),
+        parts=changed("parts"),
     )
 
 

@@ -37,7 +37,7 @@ from sklearn.preprocessing import StandardScaler
 from dfi._lines.closed_form import LINEAR_MODELS
 from dfi._lines.quadrature import DEFAULT_MEMORY
 from dfi._models.crossfit import seed_estimator
-from dfi._models.fits import once
+from dfi._models.fits import Fits, once
 from dfi._models.learners import predicts_classes
 from dfi._models.stack import SuperLearner
 from dfi._models.submodels import (
@@ -64,7 +64,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from dfi._data import Fold, Table, Weights
-    from dfi._models.fits import Fits
     from dfi._types import Estimator, Floats, Ints, Learner
 
 

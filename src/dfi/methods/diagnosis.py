@@ -15,7 +15,7 @@ import numpy as np
 
 from dfi._findings import SEVERITIES, Finding
 from dfi._models.seeds import named_seed
-from dfi._scoring.scores import ReadFold, read_some_folds
+from dfi._scoring.scores import ReadFold, Scores, Task, read_some_folds
 from dfi.methods.fidelity import held_out_predictions, model_fidelity
 from dfi.methods.latents import carrying, dependence, other_transport
 from dfi.methods.leaks import leaks
@@ -44,7 +44,6 @@ from dfi.transports.probes import why_unprobed
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from dfi._scoring.scores import Scores, Task
     from dfi._types import Floats, Ints
     from dfi.methods.fidelity import Predict
     from dfi.transports.base import FittedTransport

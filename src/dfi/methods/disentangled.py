@@ -35,7 +35,6 @@ from dfi.transports.base import (
     STRAIGHT_ONLY,
     TransportChoice,
     UnsuitableTransportError,
-    resolve_form,
 )
 from dfi.transports.walks import Parts, explained_parts
 
@@ -238,9 +237,22 @@ class Disentangled(Method):
         return RowPlan(order, n, reason, precise=asked == "auto", deadline=deadline)
 
     def _form(self, design: Transport, loss: Loss = SQUARED_ERROR, *, prefit: bool) -> ScoreForm:
-        form = resolve_form(self.form, prefit=prefit, square=loss.is_square and not self.additive)
+        """Return the form that rows are scored in: the cross form where models are fitted here.
+
+        That of a fitted model is the CPI form, for scores of single coordinates under a square of
+        errors, and else LOCO.
+        """
+        form = self.form
+        if prefit and form in (*CROSSED, "extrapolated"):
+            raise ValueError(
+                f"{argument('form', form)} multiplies two models fitted on disjoint rows; "
+                f"{argument('cv', 'prefit')} has one: use {argument('form', 'loco', 'cpi')}, or "
+                "let the models be fitted here"
+            )
         design.check(transport_error=self.transport_error, integration=self.quadrature)
-        return form
+        if form == "auto" and prefit:
+            return "cpi" if loss.is_square and not self.additive else "loco"
+        return "cross" if form == "auto" or form == "extrapolated" else form
 
     def form_for(self, design: Transport, fits: Fits) -> ScoreForm:
         """Return the form for the loss of these fits, or raise where there is none."""
@@ -357,6 +369,13 @@ class Disentangled(Method):
                 f"{argument('transport', 'gaussian')}, or leave {argument('units', 'columns')}, "
                 f"which adds up columns{worded(' by result.group()', '')}"
             )
+        if (blocks.targets is not None or self.additive) and not design.straight:
+            raise ValueError(
+                "groups that overlap, and Shapley values of groups, replace several units as one, "
+                f"and {argument('transport', design.name)} bends these together: use "
+                f"{argument('transport', 'gaussian')}, or groups that do not overlap, with joint "
+                "scores"
+            )
         return Plan(choice, form, extrapolates, blocks, groups, self._row_plan(fits, design))
 
     def prepared(
@@ -366,12 +385,15 @@ class Disentangled(Method):
         design, blocks, population = ahead.choice.design, ahead.blocks, fits.population
 
         def fit(chosen: Transport) -> FittedTransport:
-            return chosen.fit_source(
-                population,
-                fits.constant,
-                columns=blocks.columns,
-                every_block=blocks.targets is not None or self.additive,
-            )
+            every = blocks.targets is not None or self.additive
+            # an outcome has no part in it: classes share one, with all that is kept of its law
+            kept: dict[object, FittedTransport] = fits.cache.shared if fits.member else {}
+            key = repr(chosen), blocks.columns, every
+            if key not in kept:
+                kept[key] = chosen.fit_source(
+                    population, fits.constant, columns=blocks.columns, every_block=every
+                )
+            return kept[key]
 
         task = Task(
             folds=models,
@@ -519,11 +541,15 @@ def _scored(transport: FittedTransport, task: Task) -> Scores:
         for fold in task.folds:
             for predictor in fold.predictors:
                 predictor(task.matrix[fold.test])
+        instead = (
+            f"{argument('transport', 'copula')}, which keeps every column within the values that "
+            "were seen, or "
+        )
         raise UnsuitableTransportError(
             f"{argument('transport', transport.design.name)} asks the model about rows that are "
             f"not in the data, and it has no answer there ({error}). Use "
-            f"{argument('transport', 'copula')}, which keeps every column within the values that "
-            "were seen, or a model that takes any number (the logarithm of a negative one is none)"
+            f"{'' if transport.design.name == 'copula' else instead}a model that takes any number "
+            "(the logarithm of a negative one is none)"
         ) from error
 
 

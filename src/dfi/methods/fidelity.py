@@ -19,7 +19,7 @@ import numpy as np
 from dfi._findings import Finding
 from dfi._models.seeds import named_seed
 from dfi._parameters import argument
-from dfi.transports.base import thin
+from dfi.transports.base import Fitted, FittedTransport, Transport, thin
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from dfi._data.weights import Weights
     from dfi._scoring.scores import Task
     from dfi._types import Floats, Ints
-    from dfi.transports.base import Fitted, FittedTransport, Transport
 
     Predict: TypeAlias = Callable[[Floats], Floats]
 
@@ -171,16 +170,6 @@ def model_fidelity(
     )
 
 
-def drawn_apart(latent: Floats, mass: Floats, count: int, generator: np.random.Generator) -> Floats:
-    """Draw latent rows whose coordinates are independent, each with its own law.
-
-    Every column takes evenly spaced quantiles of the rows in a random order: with equal weights
-    and as many draws as rows these are permutations of the columns.
-    """
-    d = latent.shape[1]
-    return _taken(latent, _orders(mass, count, generator, d), np.arange(d))
-
-
 def _orders(mass: Floats, count: int, generator: np.random.Generator, units: int) -> Ints:
     """Return the rows (count, units) that each unit is drawn from."""
     order = generator.permutation(len(mass))
@@ -205,10 +194,7 @@ def _moments(values: Floats, share: Floats) -> tuple[float, float, float]:
 
 
 def keeping_variance(
-    transport: Fitted,
-    task: Task,
-    seed: np.random.SeedSequence,
-    fit: Callable[[Transport], Fitted],
+    transport: Fitted, task: Task, seed: np.random.SeedSequence, fit: Callable[[Transport], Fitted]
 ) -> tuple[Fitted, str]:
     """Return a transport that keeps the variance of the models' predictions, and what was done.
 

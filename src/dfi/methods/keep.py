@@ -32,7 +32,7 @@ from joblib import delayed
 
 from dfi._data.dependence import Clusters, Ordered
 from dfi._data.folds import Fold, split_halves
-from dfi._models.fits import once
+from dfi._models.fits import Fits, once
 from dfi._models.parallel import gathered, progress_bar
 from dfi._models.predictor import predict_once
 from dfi._models.submodels import fit_on_columns, held_out, submodel_learner
@@ -44,7 +44,6 @@ from dfi.inference.shares import is_clear
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
 
-    from dfi._models.fits import Fits
     from dfi._types import Estimator, Floats, Ints
 
 ORDER_ROWS = 5000

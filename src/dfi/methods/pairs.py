@@ -23,7 +23,7 @@ from joblib import delayed
 from dfi._data.source import sampled_order
 from dfi._lines.closed_form import SumLines
 from dfi._lines.trees.model import TreeLines
-from dfi._models.crossfit import split_variance
+from dfi._models.crossfit import FoldModels, split_variance
 from dfi._models.parallel import in_parallel, telling_bar
 from dfi._parameters import argument
 from dfi._scoring.error import with_nodes
@@ -33,29 +33,25 @@ from dfi._scoring.lines import row_sample
 from dfi._scoring.pairs import (
     Additive,
     PairSpace,
+    PlaneSums,
     pair_effects,
     plane_sensitivity,
     proxies,
 )
 from dfi._scoring.sampling import of_sample, restricted
-from dfi._scoring.scores import pool, sample_sizes
-from dfi.methods.disentangled import widened
+from dfi._scoring.scores import Task, pool, sample_sizes
+from dfi.methods.disentangled import Disentangled, widened
 from dfi.methods.row_models import straight_design
 from dfi.methods.units import score_membership
-from dfi.transports.latent_units import latent_units, map_influence
+from dfi.transports.latent_units import LatentUnits, latent_units, map_influence
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from dfi._lines.base import LineModel
-    from dfi._models.crossfit import FoldModels
     from dfi._models.fits import Fits
-    from dfi._scoring.pairs import PlaneSums
-    from dfi._scoring.scores import Task
     from dfi._types import Advance, Floats, Ints
-    from dfi.methods.disentangled import Disentangled
     from dfi.transports.base import FittedTransport
-    from dfi.transports.latent_units import LatentUnits
     from dfi.transports.linear_error import MapInfluence
 
 EVERY = 12

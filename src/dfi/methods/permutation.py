@@ -63,7 +63,7 @@ import numpy as np
 
 from dfi._data.levels import constant_columns
 from dfi._lines.quadrature import DEFAULT_MEMORY
-from dfi._models.fits import once
+from dfi._models.fits import Fits, once
 from dfi._parameters import validated_fields
 from dfi._scoring.forms import loco
 from dfi.methods.base import CONSERVATIVE, MethodResult, OneStep, full_lines
@@ -71,7 +71,6 @@ from dfi.methods.base import CONSERVATIVE, MethodResult, OneStep, full_lines
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from dfi._models.fits import Fits
     from dfi._types import Floats, Ints
 
 KEPT_BYTES = 64 * 2**20

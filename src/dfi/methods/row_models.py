@@ -32,7 +32,7 @@ from dfi._parameters import argument
 from dfi._scoring.forms import CROSSED
 from dfi._scoring.scores import SAMPLE_ROWS
 from dfi.transports import resolve_transport
-from dfi.transports.players import explain_rows, players_of
+from dfi.transports.players import LocalRows, explain_rows, players_of
 from dfi.warnings import ExactnessWarning
 
 if TYPE_CHECKING:
@@ -45,7 +45,6 @@ if TYPE_CHECKING:
     from dfi._types import Floats, Ints
     from dfi.methods.disentangled import Disentangled
     from dfi.transports.base import FittedTransport, Transport
-    from dfi.transports.players import LocalRows
 
 LocalScale = Literal["response", "margin"]
 

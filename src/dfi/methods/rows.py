@@ -8,11 +8,10 @@ import numpy as np
 
 from dfi._findings import Finding, listed
 from dfi._parameters import argument, worded
-from dfi._scoring.forms import CROSSED
+from dfi._scoring.forms import CROSSED, ScoreForm
 
 if TYPE_CHECKING:
     from dfi._models.fits import Fits
-    from dfi._scoring.forms import ScoreForm
     from dfi._scoring.scores import Scores, Task
     from dfi._types import Floats
     from dfi.methods.totals import Totals

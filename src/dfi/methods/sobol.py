@@ -48,6 +48,7 @@ from dfi._parameters import validated_fields
 from dfi._scoring.lines import LineScores
 from dfi.methods.base import CONSERVATIVE, Method, MethodResult, full_lines
 from dfi.methods.permutation import (
+    RieszSpan,
     choose_shifts,
     donor_rows,
     donor_shares,
@@ -55,7 +56,7 @@ from dfi.methods.permutation import (
     swapped_predictions,
 )
 from dfi.methods.shapley import players, refuse_overlap
-from dfi.transports.gaussian import Gaussian
+from dfi.transports.gaussian import Gaussian, LinearTransport
 from dfi.transports.linear_error import latent_terms
 
 if TYPE_CHECKING:
@@ -63,8 +64,6 @@ if TYPE_CHECKING:
 
     from dfi._models.fits import Fits
     from dfi._types import Floats, Ints
-    from dfi.methods.permutation import RieszSpan
-    from dfi.transports.gaussian import LinearTransport
 
     Blocks: TypeAlias = list[Ints]
 

@@ -36,29 +36,26 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dfi._lines.base import Lines, Reference
+from dfi._lines.base import LineModel, Lines, Reference
 from dfi._models.parallel import telling_bar
 from dfi._parameters import argument
 from dfi._scoring.forms import CROSSED, Stretch
 from dfi._scoring.pairs import Additive, draw_quantiles
-from dfi._scoring.scores import LineModels, fold_lines, pool
+from dfi._scoring.scores import LineModels, Task, fold_lines, pool
 from dfi.methods.pairs import held_apart, projection_terms, refuse_pairs
 from dfi.methods.units import score_membership
 from dfi.transports.latent_units import unit_shares
-from dfi.transports.walks import explained_parts
+from dfi.transports.walks import Parts, explained_parts
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from dfi._lines.base import LineModel
     from dfi._lines.choose import Quadrature
     from dfi._models.crossfit import FoldModels
     from dfi._models.fits import Fits
     from dfi._models.predictor import Predictor
-    from dfi._scoring.scores import Task
     from dfi._types import Advance, Floats, Ints
     from dfi.methods.disentangled import Disentangled
-    from dfi.transports.walks import Parts
 
 DONORS = 16
 """Rows whose residuals a unit of several columns takes, for each row and model."""

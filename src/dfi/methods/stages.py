@@ -20,7 +20,7 @@ import signal
 import threading
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
@@ -32,8 +32,6 @@ from dfi._scoring.sampling import merged_scores, restricted
 from dfi._scoring.sensitivity import Summed
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from dfi._data.weights import Weights
     from dfi._scoring.scores import Scores, Task
     from dfi._types import Floats, Ints

@@ -11,13 +11,13 @@ import numpy as np
 from dfi._data import source
 from dfi._data.levels import constant_columns
 from dfi._parameters import argument
-from dfi._scoring.forms import CROSSED
+from dfi._scoring.forms import CROSSED, ScoreForm
 from dfi._scoring.scores import LineModels, Task, common_gain, gained_rows, pool
 from dfi._scoring.swapped import Corrected, Side, corrected
 from dfi.methods.fidelity import keeping_variance
 from dfi.methods.units import score_membership
 from dfi.transports import resolve_transport
-from dfi.transports.base import TransportChoice
+from dfi.transports.base import Transport, TransportChoice
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -27,10 +27,8 @@ if TYPE_CHECKING:
     from dfi._data.weights import Weights
     from dfi._models.crossfit import FoldModels
     from dfi._models.fits import Fits
-    from dfi._scoring.forms import ScoreForm
     from dfi._types import Bools, Floats, Ints
     from dfi.methods.disentangled import Disentangled
-    from dfi.transports.base import Transport
     from dfi.transports.blocks import BlockTransport
     from dfi.transports.straight import StraightTransport
 

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dfi._findings import Finding, in_percent, listed
+from dfi._findings import Finding, Severity, in_percent, listed
 from dfi._parameters import argument
 from dfi.inference.influence import standard_errors
 
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from dfi._data.weights import Weights
-    from dfi._findings import Severity
     from dfi._scoring.forms import ScoreForm
     from dfi._scoring.scores import Task
     from dfi._types import Floats

@@ -67,10 +67,7 @@ def interactions_data(scored: Interactions, *, top: int | None = 15) -> Frame:
 
     Examples
     --------
-    >>> import numpy as np, dfi
-    >>> X = np.random.default_rng(0).standard_normal((200, 3))
-    >>> found = dfi.explain(X, X[:, 0] * X[:, 1], "linear", cv=2).interactions()
-    >>> len(dfi.plots.interactions_data(found))
+    >>> len(dfi.plots.interactions_data(pairs))
     3
     """
     return as_frame(_interactions_data(scored, top=top), scored.library)
@@ -93,10 +90,7 @@ def interactions(scored: Interactions, *, top: int | None = 15, ax: Axes | None 
 
     Examples
     --------
-    >>> import numpy as np, dfi
-    >>> X = np.random.default_rng(0).standard_normal((200, 3))
-    >>> found = dfi.explain(X, X[:, 0] * X[:, 1], "linear", cv=2).interactions()
-    >>> len(dfi.plots.interactions(found).get_yticklabels())
+    >>> len(dfi.plots.interactions(pairs).get_yticklabels())
     3
     """
     shown = _interactions_data(scored, top=top)
@@ -179,10 +173,7 @@ def surface_data(scored: Interactions, *, pair: tuple[str, str] | None = None) -
 
     Examples
     --------
-    >>> import numpy as np, dfi
-    >>> X = np.random.default_rng(0).standard_normal((200, 3))
-    >>> found = dfi.explain(X, X[:, 0] * X[:, 1], "linear", cv=2).interactions()
-    >>> dfi.plots.surface_data(found, pair=("x0", "x1")).columns.tolist()
+    >>> dfi.plots.surface_data(pairs, pair=("x0", "x1")).columns.tolist()
     ['row', 'first', 'second', 'effect']
     """
     return as_frame(_surface_data(scored, pair=pair), scored.library)
@@ -208,10 +199,7 @@ def surface(
 
     Examples
     --------
-    >>> import numpy as np, dfi
-    >>> X = np.random.default_rng(0).standard_normal((200, 3))
-    >>> found = dfi.explain(X, X[:, 0] * X[:, 1], "linear", cv=2).interactions()
-    >>> dfi.plots.surface(found, pair=("x1", "x0")).get_xlabel()
+    >>> dfi.plots.surface(pairs, pair=("x1", "x0")).get_xlabel()
     'x1'
     """
     shown = _surface_data(scored, pair=pair)

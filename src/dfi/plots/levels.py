@@ -9,13 +9,12 @@ import numpy as np
 from dfi._parameters import validated
 from dfi.plots import style
 from dfi.results.levels import level_columns
-from dfi.results.views import short_names
+from dfi.results.views import Columns, short_names
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from dfi.results.importance import Importance
-    from dfi.results.views import Columns
 
 
 def _levels_data(result: Importance, *, top: int | None = 6) -> Columns:
@@ -35,9 +34,6 @@ def _levels_data(result: Importance, *, top: int | None = 6) -> Columns:
 
     Examples
     --------
-    >>> import dfi
-    >>> sample = dfi.datasets.m1(200, d=3)
-    >>> whole = dfi.explain(sample.X, sample.y, "linear", target="distribution", cv=2)
     >>> len(dfi.plots.levels_data(whole, top=2))
     18
     """
@@ -68,9 +64,6 @@ def levels(result: Importance, *, top: int | None = 6, ax: Axes | None = None) -
 
     Examples
     --------
-    >>> import dfi
-    >>> sample = dfi.datasets.m1(200, d=3)
-    >>> whole = dfi.explain(sample.X, sample.y, "linear", target="distribution", cv=2)
     >>> dfi.plots.levels(whole).get_xlabel()
     'level of the distribution'
     """

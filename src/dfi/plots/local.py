@@ -12,19 +12,20 @@ from dfi._data import as_frame
 from dfi._parameters import validated
 from dfi.plots import style
 from dfi.results import views
-from dfi.results.local import SPREAD_WORDS, value_text
+from dfi.results.local import SPREAD_WORDS, LocalAttributions, value_text
+from dfi.results.numbers import decimals, number
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from dfi._types import Array, Floats, Frame, Ints
-    from dfi.results.local import LocalAttributions
     from dfi.results.views import Columns
 
 MOST_POINTS = 1000
 """Rows that a beeswarm shows, evenly taken; more are a smear."""
 
 BINS = 120
+MOST_LEVELS = 4
 NUMBERS = "fiub"
 
 
@@ -46,16 +47,24 @@ def _is_number(values: Array) -> bool:
 
 
 def _ranks(values: Array) -> Floats:
-    """Return ranks between 0 and 1, equal values alike; NaN for what is missing or no number."""
+    """Return ranks between 0 and 1, equal values alike; NaN for what is missing, or many labels."""
     found = np.full(len(values), np.nan)
     if not _is_number(values):
-        return found
+        levels = few_levels(values)
+        at = {level: k / max(1, len(levels) - 1) for k, level in enumerate(levels)}
+        return np.array([at.get(str(value), np.nan) for value in values])
     numbers = values.astype(np.float64)
     known = np.isfinite(numbers)
     if known.any():
         distinct, place = np.unique(numbers[known], return_inverse=True)
         found[known] = place / max(1, len(distinct) - 1)
     return found
+
+
+def few_levels(values: Array) -> list[str]:
+    """Return the labels of a category in the order of their colours; none where they are many."""
+    levels = [] if _is_number(values) else sorted({str(v) for v in values if v is not None})
+    return levels if len(levels) <= MOST_LEVELS else []
 
 
 def _beeswarm_data(local: LocalAttributions, *, top: int | None = 20) -> Columns:
@@ -88,8 +97,9 @@ def beeswarm(local: LocalAttributions, *, top: int | None = 20, ax: Axes | None 
     """Draw the contributions of all rows, a strip of points for each unit.
 
     The unit with the largest mean absolute contribution is at the top. Points are coloured by the
-    rank of the feature's own value; categories, groups and missing values are grey. Beyond 1,000
-    rows evenly spaced ones are drawn.
+    rank of the feature's own value, those of a category with up to four labels from the first
+    label that its name lists to the last; other categories, groups and missing values are grey.
+    Beyond 1,000 rows evenly spaced ones are drawn.
 
     Examples
     --------
@@ -117,7 +127,7 @@ def beeswarm(local: LocalAttributions, *, top: int | None = 20, ax: Axes | None 
             values[known], height[known], c=rank[known], cmap=colours, vmin=0, vmax=1, **size
         )
     ax.axvline(0.0, color=_ink(), linewidth=0.8, zorder=1)
-    style.label_rows(ax, order)
+    style.label_rows(ax, [_with_levels(name, few) for name in order], width=40)
     ax.set_xlabel(f"contribution to {local.spec.get('explains')}", fontsize=9, parse_math=False)
     style.say_how_many(ax, len(order), len(local.names))
     style.quiet_frame(ax)
@@ -129,6 +139,12 @@ def beeswarm(local: LocalAttributions, *, top: int | None = 20, ax: Axes | None 
         bar.set_label("the feature's own value (rank)", fontsize=8)
         bar.ax.tick_params(labelsize=8)
     return ax
+
+
+def _with_levels(name: str, local: LocalAttributions) -> str:
+    """Return the name of a category with its labels from low to high, as points are coloured."""
+    levels = few_levels(local.features.get(name, np.zeros(1)))
+    return f"{name} ({' … '.join(views.short_names(levels, 12))})" if levels else name
 
 
 def _swarm(values: Floats, low: float, high: float) -> Floats:
@@ -204,7 +220,8 @@ def waterfall(
 ) -> Axes:
     """Draw how the contributions of one row lead from the base to its prediction.
 
-    The smallest contributions come first, at the bottom; bars to the right raise the prediction.
+    The sum starts from the base at the bottom, the smallest contributions first, and ends at the
+    prediction at the top; bars to the right raise it.
     A thin line is the spread over models fitted on disjoint halves, which is not an interval.
 
     Parameters
@@ -242,20 +259,32 @@ def waterfall(
     for k in range(count - 1):
         ax.plot([shown["start"][k]] * 2, [k, k + 1], color=style.GREY, linewidth=0.7)
     middle = 0.5 * (shown["start"] + shown["end"])
+    places_of = max(0, decimals(size) or 0)
     for k in range(count):
         ax.annotate(
-            f"{size[k]:+.3g}".replace("-", "−"), (middle[k], k - 0.31), ha="center", va="bottom",
-            fontsize=7,
+            f"{size[k]:+,.{places_of}f}".replace("-", "−"), (middle[k], k - 0.31), ha="center",
+            va="bottom", fontsize=7,
         )  # fmt: skip
     labels = [
         f"{name} = {views.shorten(value, 12)}" if value else name
         for name, value in zip(views.short_names(shown["feature"], 28), shown["value"], strict=True)
     ]
     style.label_rows(ax, labels, width=43)
-    ax.set_ylim(count - 0.3, -1.0)
+    ax.set_ylim(count, -1.3)
+    # as the sum goes: from the base, below, to the prediction, above
     base, prediction = float(local.base[at]), float(local.prediction[at])
-    for x, text in ((base, f"base {base:.4g}"), (prediction, f"prediction {prediction:.4g}")):
-        ax.axvline(x, color=style.GREY, linewidth=0.8, linestyle=":", label=text.replace("-", "−"))
+    for x, height, edge, text in (
+        (base, count - 0.08, "bottom", f"base {number(base)}"),
+        (prediction, -1.22, "top", f"prediction {number(prediction)}"),
+    ):
+        ax.axvline(
+            x, color=_ink() if edge == "top" else style.GREY, linewidth=0.8,
+            linestyle="-" if edge == "top" else ":", zorder=0,
+        )  # fmt: skip
+        ax.annotate(
+            text, (x, height), xytext=(3, 0), textcoords="offset points", va=edge, fontsize=8,
+            fontweight="bold" if edge == "top" else "normal",
+        )  # fmt: skip
     ax.margins(x=0.12)
     ax.set_xlabel(
         f"{local.spec.get('explains')}, row {local.rows[at]}", fontsize=9, parse_math=False

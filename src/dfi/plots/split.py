@@ -51,9 +51,6 @@ def split_data(parted: Split, *, top: int | None = 20) -> Frame:
 
     Examples
     --------
-    >>> import dfi
-    >>> sample = dfi.datasets.m1(500, rho=0.8, d=3)
-    >>> split = dfi.explain(sample.X, sample.y, "linear", cv=2).split()
     >>> dfi.plots.split_data(split, top=2)["feature"].tolist()
     ['x0', 'x1']
     """
@@ -78,9 +75,6 @@ def split(parted: Split, *, top: int | None = 20, ax: Axes | None = None) -> Axe
 
     Examples
     --------
-    >>> import dfi
-    >>> sample = dfi.datasets.m1(500, rho=0.8, d=3)
-    >>> split = dfi.explain(sample.X, sample.y, "linear", cv=2).split()
     >>> [text.get_text() for text in dfi.plots.split(split, top=2).get_yticklabels()]
     ['x0', 'x1']
     """

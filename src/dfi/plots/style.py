@@ -11,7 +11,7 @@ import numpy as np
 
 from dfi._data import as_frame
 from dfi._parameters import validated
-from dfi.results.views import NAME_WIDTH, Columns, short_names
+from dfi.results.views import NAME_WIDTH, Columns, Names, short_names
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
     from dfi._types import Frame, Ints
     from dfi.results.importance import Importance
-    from dfi.results.views import Names
 
 P = ParamSpec("P")
 

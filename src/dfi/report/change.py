@@ -9,20 +9,18 @@ from dfi._parameters import validated
 from dfi.report.charts import LABEL_WIDTH, MAX_BARS, Scale
 from dfi.report.page import _page, _templates, _write
 from dfi.results import words
-from dfi.results.change import ROWS_TEXT
+from dfi.results.change import ROWS_TEXT, AnyChange, Change
 from dfi.results.columns import CHANGES, page_cells, written
 from dfi.results.file import thaw
 from dfi.results.numbers import aligned, number, p_value, percent
-from dfi.results.views import finite, short_names
+from dfi.results.views import Plain, finite, short_names
 
 if TYPE_CHECKING:
     import os
     from collections.abc import Sequence
     from pathlib import Path
 
-    from dfi.results.change import AnyChange, Change
     from dfi.results.importance import Importance
-    from dfi.results.views import Plain
 
 SURE = 0.05
 """Adjusted p up to which a change is said to be found."""

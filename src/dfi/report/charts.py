@@ -11,20 +11,16 @@ from typing import TYPE_CHECKING
 
 from dfi.results.numbers import aligned, nice_ticks, number, percent
 from dfi.results.tree import SLIGHT, branches, signal_tree
-from dfi.results.views import latent_measures, short_names
+from dfi.results.views import Plain, latent_measures, short_names
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from dfi.results.importance import Importance
-    from dfi.results.views import Plain
 
     Box = tuple[float, float, float, float]
 
-MEASURES = {
-    "score": ("score", "ci_low", "ci_high"),
-    "share": ("share", "share_low", "share_high"),
-}
+MEASURES = {"score": ("score", "ci_low", "ci_high"), "share": ("share", "share_low", "share_high")}
 """What bars show: the keys of a value and of the ends of its interval."""
 MAX_BARS = 25
 LABEL_WIDTH = 40

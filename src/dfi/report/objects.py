@@ -19,14 +19,13 @@ from dfi.report.page import compact_html, comparison_html, report_html
 from dfi.report.sections import check_sections, section_summaries
 from dfi.report.summary import summarize, summarize_comparison
 from dfi.results.change import Change
-from dfi.results.columns import CHANGES, UNITS, written
+from dfi.results.columns import CHANGES, UNITS, Column, written
 from dfi.results.importance import Importance
 from dfi.results.numbers import aligned, for_json, percent
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from dfi.results.columns import Column
     from dfi.results.interactions import Interactions
     from dfi.results.local import LocalAttributions
     from dfi.results.split import Split

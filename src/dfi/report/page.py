@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib import resources
 from typing import TYPE_CHECKING
@@ -22,24 +22,17 @@ from dfi.report.summary import class_summary, summarize, summarize_comparison
 from dfi.results import views, words
 from dfi.results.columns import UNITS, page_cells, written
 from dfi.results.local import LocalAttributions, value_text
-from dfi.results.numbers import (
-    aligned,
-    number,
-    p_value,
-    percent,
-)
+from dfi.results.numbers import aligned, number, p_value, percent
 from dfi.results.text import BELOW_ZERO, missing_text
-from dfi.results.views import survival_curve, unit_rows
+from dfi.results.views import Plain, ResultsByLabel, survival_curve, unit_rows
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Sequence
     from pathlib import Path
 
     from dfi.results.importance import Importance
     from dfi.results.interactions import Interactions
     from dfi.results.split import Split
-    from dfi.results.views import Plain, ResultsByLabel
 
 NARROW_LABEL = 20
 """Characters of a name in the charts of a comparison."""

@@ -126,10 +126,7 @@ def pairs_section(found: Interactions) -> Plain:
         }
         for row in rows
         if row["feature"] in place and row["partner"] in place
-        for line, column in (
-            (row["feature"], row["partner"]),
-            (row["partner"], row["feature"]),
-        )
+        for line, column in ((row["feature"], row["partner"]), (row["partner"], row["feature"]))
     ]
     shown = rows[:SHOWN_PAIRS]
     columns, texts = page_cells(PAIRS, shown)

@@ -16,7 +16,7 @@ from dfi.results import views, words
 from dfi.results.file import thaw
 from dfi.results.numbers import number, ordinal, p_value, percent
 from dfi.results.tables import SHARE_COLUMNS, rank_table
-from dfi.results.text import UNRELATED, everyday_text, missing_text
+from dfi.results.text import UNRELATED, average_effects, everyday_text, missing_text
 from dfi.transports import TRANSPORTS
 
 if TYPE_CHECKING:
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from dfi.results.views import Block, Plain, ResultsByLabel
 
 LEADING = 5
+_NEARLY_ALL = 0.95
 SHOWN_WEIGHTS = 20
 SHOWN_BLOCKS = 6
 SHOWN_MEMBERS = 8
@@ -34,10 +35,7 @@ SHOWN_BY_CLASS = 15
 MEMBER_LABEL = 40
 BLOCK_LABEL = 26
 _ARGUMENTS = ("estimator", "transport", "cv", "n_repeats", "form", "random_state")
-BELOW_ZERO = (
-    "A score cannot be below zero: such an estimate is noise around a score at or near zero, shown "
-    "as it is, and its interval begins at 0."
-)
+BELOW_ZERO = "Such an estimate is noise: the true score is 0 or a little above."
 _VARIANCE = "the outcome's variance"
 _NO_RECORD: Plain = {"question": None, "inference": None, "valid": True, "seconds": None}
 
@@ -97,7 +95,7 @@ def summarize(
         "negative": negative_sentence(features),
         "n_significant": sum(row["significant"] for row in features),
         "n_unrelated": sum(row["unrelated"] for row in features),
-        "leading": leading_sentences(features[:LEADING], result.level, target, spec),
+        "leading": leading_sentences(features[:LEADING], target, spec),
         "trust": trust_summary(result),
         "noise": _noise(result),
         "quality": quality_sentences(
@@ -121,6 +119,7 @@ def summarize(
         "weights": _weights(result),
         **_groups(result, groups),
         "diagnostics": _items(_measured(thaw(result.diagnostics))),
+        "average": average_effects(result),
         "diagnostic_notes": diagnostic_sentences(result),
         "spec": spec,
         "spec_items": _items(
@@ -206,7 +205,9 @@ def class_summary(result: Importance, top: int = SHOWN_BY_CLASS) -> Plain | None
         "part": "class" if outcome is None else outcome.part,
         "parts": "classes" if outcome is None else outcome.parts,
         "names": names,
-        "labels": views.short_names(names, BLOCK_LABEL),
+        "labels": [f"{one:.2g}" for one in outcome.levels]
+        if outcome is not None and outcome.levels
+        else views.short_names(names, BLOCK_LABEL),
         "rows": rows,
         "n_hidden": len(result.names) - len(rows),
         "shared": any(cell["share"] is not None for cell in cells),
@@ -609,17 +610,13 @@ def _agreement(first: Sequence[Plain], other: Sequence[Plain]) -> float | None:
 
 
 def leading_sentences(
-    features: Sequence[Plain],
-    level: float,
-    target: str | None,
-    spec: Mapping[str, object] | None = None,
+    features: Sequence[Plain], target: str | None, spec: Mapping[str, object]
 ) -> list[dict[str, str]]:
-    """Return one sentence for each leading unit: its score, its interval, how sure it is."""
-    told = spec or {}
-    return [{"name": row["name"], "text": _leading(row, level, target, told)} for row in features]
+    """Return one sentence for each leading unit: its share or score, its ranks, how sure it is."""
+    return [{"name": row["name"], "text": _leading(row, target, spec)} for row in features]
 
 
-def _leading(row: Plain, level: float, target: str | None, spec: Mapping[str, object]) -> str:
+def _leading(row: Plain, target: str | None, spec: Mapping[str, object]) -> str:
     outcome, unit = words.null_of(spec, target), words.unit_of(spec)
     unit = f" {unit}" if " " not in unit else ""
     if row["unrelated"]:
@@ -631,41 +628,28 @@ def _leading(row: Plain, level: float, target: str | None, spec: Mapping[str, ob
         return (
             f"does not vary, or has no standard error: score {number(row['score'])}, no interval."
         )
-    text = ""
     if row.get("share") is not None:
-        text = f"{percent(row['share'])} of what is explained"
-        if row["share_low"] is not None and row["share_high"] is not None:
-            low, high = percent(row["share_low"]), percent(row["share_high"])
-            text += f" ({percent(level)} interval {low} to {high})"
-        text += "; "
-    text += (
-        f"score {number(row['score'])}{unit} ({percent(level)} interval {number(row['ci_low'])} to "
-        f"{number(row['ci_high'])})"
-    )
-    if row.get("of_null") is not None:
-        text += f", {percent(row['of_null'])} of {outcome}"
-    if row["significant"]:
-        text += f"; clearly above zero (adjusted p {_p(row['p_adj'])})."
+        whole = "the explained variance" if words.is_square(spec) else "what is explained"
+        text = f"{percent(row['share'])} of {whole}"
+        ends = [percent(row[key]) for key in ("share_low", "share_high") if row[key] is not None]
     else:
-        text += f"; cannot be told apart from zero (adjusted p {_p(row['p_adj'])})."
+        text = f"score {number(row['score'])}{unit}"
+        ends = [number(row["ci_low"]), number(row["ci_high"])]
+        if row.get("of_null") is not None:
+            text += f", {percent(row['of_null'])} of {outcome}"
+    if len(ends) == 2:
+        text += f" ({ends[0]} to {ends[1]})"
     if row.get("rank_low") is not None:
-        text += f" Its rank is {ranks_text(row['rank_low'], row['rank_high'])}."
-    if row["score"] is not None and row["score"] < 0:
-        text += f" {BELOW_ZERO}"
-    if row["significant"] and (row["latent"] or 0.0) < 0:
-        text += " All of it comes from correlated features: alone it carries none."
-    elif row["significant"] and row["own"] is not None:
-        if row["own"] > 0.95:
-            text += " Nearly all of it is its own."
-        else:
-            text += (
-                f" {percent(row['own'])} of it is its own; the rest comes from correlated features."
-            )
+        text += f", {ranks_text(row['rank_low'], row['rank_high'])}"
+    if not row["significant"]:
+        text += f"; not distinguishable from 0 (adjusted p {_p(row['p_adj'])})"
+    elif (row["latent"] or 0.0) < 0:
+        text += "; all of it comes from correlated features"
+    elif row["own"] is not None and row["own"] <= _NEARLY_ALL:
+        text += f"; {percent(row['own'])} of it its own, the rest from correlated features"
     if row["missing"] is not None:
-        text += (
-            f" Missing in {percent(row['missing'])} of the rows: being missing counts as a value."
-        )
-    return text
+        text += f"; missing in {percent(row['missing'])} of the rows"
+    return f"{text}."
 
 
 def negative_sentence(features: Sequence[Plain]) -> str | None:
@@ -679,7 +663,7 @@ def negative_sentence(features: Sequence[Plain]) -> str | None:
 
 def ranks_text(low: int, high: int) -> str:
     first, last = ordinal(low), ordinal(high)
-    return f"clearly {first}" if low == high else f"between {first} and {last}"
+    return f"clearly {first}" if low == high else f"{first} to {last}"
 
 
 def _p(value: float | None) -> str:
@@ -783,21 +767,12 @@ def _sample(result: Importance) -> list[Plain]:
 
 def _effect(result: Importance) -> list[Plain]:
     """Say what is explained where it is an effect, what it is on average, and who overlaps."""
-    parts = result.by_outcome or {"": result}
-    found = {name: part.diagnostics.get("average effect") for name, part in parts.items()}
-    averages = [
-        f"{name}{' is' * (not name)} {number(float(one['value']))} ({percent(float(one['level']))} "
-        f"interval {number(float(one['ci_low']))} to {number(float(one['ci_high']))})".strip()
-        for name, one in found.items()
-        if isinstance(one, Mapping)
-    ]
+    averages = average_effects(result)
     if not averages:
         return []
-    many = "s:" if result.by_outcome else ""
     text = (
-        "What is explained is how an effect differs from row to row: scores and R² are about the "
-        "effect, of which pseudo-outcomes are noisy observations, so that a small R² is no sign of "
-        f"a weak result. The average effect{many} {'; '.join(averages)}."
+        "This explains how an effect differs from row to row. Pseudo-outcomes are noisy "
+        f"observations of the effect, so a small R² does not mean a weak result. {averages}."
     )
     overlap = result.diagnostics.get("overlap of treatment")
     if not isinstance(overlap, Mapping):

@@ -9,7 +9,7 @@ import numpy as np
 
 from dfi._parameters import argument, worded
 from dfi.results import words
-from dfi.results.file import thaw
+from dfi.results.file import Json, thaw
 from dfi.results.trust import of_both, of_groups
 from dfi.warnings import InferenceWarning, warn
 
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from dfi._data.groups import Groups
     from dfi._types import Floats
     from dfi.inference.influence import Influence
-    from dfi.results.file import Json
     from dfi.results.importance import Importance
 
 MUST_AGREE = ("method", "result", "loss", "unit", "target", "parameters", "group_scores")
@@ -80,11 +79,7 @@ def summed(result: Importance, groups: Groups) -> Importance:
         result,
         basis=result.basis.summed(membership),
         names=tuple(groups.names),
-        diagnostics={
-            **result.diagnostics,
-            "units": members,
-            "findings": of_groups(result, groups),
-        },
+        diagnostics={**result.diagnostics, "units": members, "findings": of_groups(result, groups)},
         space="latent" if result.space == "latent" else "group",
         degenerate=~np.any(groups.membership & ~result.degenerate, axis=1),
         unrelated=np.any(groups.membership & result.unrelated, axis=1)

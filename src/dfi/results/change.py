@@ -18,7 +18,7 @@ from dfi._parameters import validated
 from dfi.inference.influence import InfluenceRows
 from dfi.inference.intervals import max_t_from_covariance, max_t_statistics
 from dfi.results.columns import CHANGES, in_order, text_lines
-from dfi.results.file import freeze, thaw
+from dfi.results.file import Json, freeze, thaw
 from dfi.results.tables import score_table
 from dfi.results.text import Reported
 
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 
     from dfi._types import Array, Floats, Frame, Ints
     from dfi.inference.tests import Adjustment
-    from dfi.results.file import Json
     from dfi.results.importance import Importance
 
 PartName = Literal["change", "covariates", "concept"]

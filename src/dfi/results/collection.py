@@ -339,8 +339,6 @@ class Results(Mapping[str, "Importance"], Reported):
 
         Examples
         --------
-        >>> import dfi
-        >>> sample = dfi.datasets.m1(200, d=3)
         >>> dfi.sensitivity(sample.X, sample.y, "linear", epsilons=[0.0, 0.01]).dependence
         'The leading features do not depend on the setting: no share moves by more than 1 %.'
         """

@@ -12,6 +12,8 @@ import math
 import zipfile
 import zlib
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import fields
+from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, BinaryIO, TypeAlias, get_args
 
@@ -125,6 +127,17 @@ def thaw(value: Json) -> Json:
     if isinstance(value, tuple):
         return [thaw(item) for item in value]
     return value
+
+
+class FrozenRecord:
+    """A frozen dataclass with read-only mappings, which do not pickle: it is made of plain ones."""
+
+    def __reduce__(self) -> tuple[object, ...]:
+        plain = {field.name: getattr(self, field.name) for field in fields(self)}  # type: ignore[arg-type]
+        for name, value in plain.items():
+            if isinstance(value, MappingProxyType):
+                plain[name] = thaw(value) if name == "spec" else dict(value)
+        return partial(type(self), **plain), ()
 
 
 def _encode(value: Json) -> Json:

@@ -792,9 +792,6 @@ class Importance:
 
         Examples
         --------
-        >>> import dfi
-        >>> sample = dfi.datasets.m1(200, d=3)
-        >>> whole = dfi.explain(sample.X, sample.y, "linear", target="distribution", cv=2)
         >>> whole.by_level().shape
         (27, 8)
         """
@@ -820,9 +817,6 @@ class Importance:
 
         Examples
         --------
-        >>> import dfi
-        >>> sample = dfi.datasets.m1(200, d=3)
-        >>> whole = dfi.explain(sample.X, sample.y, "linear", target="distribution", cv=2)
         >>> list(whole.aspects()["aspect"][:5])
         ['mean', 'spread', 'lower tail', 'middle', 'upper tail']
         """
@@ -998,8 +992,7 @@ class Importance:
 
         Examples
         --------
-        >>> sample = dfi.datasets.m1(500, rho=0.8, d=3)
-        >>> dfi.explain(sample.X, sample.y, "linear", cv=2).tree().cut(share=0.3)
+        >>> tree.cut(share=0.3)
         {'x0 + x1': ['x0', 'x1'], 'x2': ['x2']}
         """
         from dfi.results.tree import signal_tree
@@ -1084,9 +1077,6 @@ class Importance:
 
         Examples
         --------
-        >>> import dfi
-        >>> sample = dfi.datasets.m1(500, rho=0.8, d=3)
-        >>> split = dfi.explain(sample.X, sample.y, "linear", cv=2).split()
         >>> split.with_whom("x1")[0][0]
         'x0'
         """

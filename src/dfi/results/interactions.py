@@ -10,13 +10,14 @@ import numpy as np
 
 from dfi._checks import did_you_mean
 from dfi._data import as_frame
+from dfi._docstrings import exemplified
 from dfi._parameters import validated
 from dfi.inference.influence import read_only
 from dfi.inference.intervals import check_level
 from dfi.inference.shares import is_clear, shares_of
 from dfi.inference.tests import Estimate, UnitInference, adjust_p_values
 from dfi.results.columns import PAIRS, in_order, text_lines
-from dfi.results.file import freeze, thaw
+from dfi.results.file import FrozenRecord, freeze
 from dfi.results.tables import SHARE_COLUMNS
 
 if TYPE_CHECKING:
@@ -37,8 +38,9 @@ UNDERFITS = (
 )
 
 
+@exemplified
 @dataclass(frozen=True, eq=False, repr=False)
-class Interactions:
+class Interactions(FrozenRecord):
     r"""Scores of pairs of features: what two of them explain together, beyond what they add up to.
 
     With :math:`D_{jk}` the joint effect of two latent coordinates and :math:`g` the least-squares
@@ -119,11 +121,6 @@ class Interactions:
         object.__setattr__(self, "spec", freeze(self.spec, "spec"))
         object.__setattr__(self, "level", check_level(self.level))
 
-    def __reduce__(self) -> tuple[object, ...]:
-        values = {name: getattr(self, name) for name in self.__dataclass_fields__}
-        values["features"], values["spec"] = dict(self.features), thaw(values["spec"])
-        return _rebuild, (values,)
-
     def __len__(self) -> int:
         return len(self.pairs)
 
@@ -157,10 +154,7 @@ class Interactions:
 
         Examples
         --------
-        >>> import numpy as np, dfi
-        >>> X = np.random.default_rng(0).standard_normal((200, 3))
-        >>> found = dfi.explain(X, X[:, 0] * X[:, 1], "linear", cv=2).interactions()
-        >>> found.place_of(("x2", "x1")) == found.place_of(("x1", "x2"))
+        >>> pairs.place_of(("x2", "x1")) == pairs.place_of(("x1", "x2"))
         True
         """
         one, other = named_pair(pair, self.names)
@@ -245,10 +239,7 @@ class Interactions:
 
         Examples
         --------
-        >>> import numpy as np, dfi
-        >>> X = np.random.default_rng(0).standard_normal((200, 3))
-        >>> found = dfi.explain(X, X[:, 0] * X[:, 1], "linear", cv=2).interactions()
-        >>> found.rows()[0]["p_adj"]
+        >>> pairs.rows()[0]["p_adj"]
         1.0
         """
         columns = self._columns(self.level)
@@ -273,9 +264,7 @@ class Interactions:
 
         Examples
         --------
-        >>> import numpy as np, dfi
-        >>> X = np.random.default_rng(0).standard_normal((200, 3))
-        >>> sorted(dfi.explain(X, X[:, 0], "linear", cv=2).interactions().to_shapiq())
+        >>> sorted(pairs.to_shapiq())
         [(0, 1), (0, 2), (1, 2)]
         """
         places = {name: place for place, name in enumerate(self.names)}
@@ -326,10 +315,6 @@ class Interactions:
         if self.spec.get("caution"):
             lines.append(str(self.spec["caution"]))
         return "\n".join(lines)
-
-
-def _rebuild(values: dict[str, Any]) -> Interactions:
-    return Interactions(**values)
 
 
 def named_pair(pair: object, names: Sequence[str]) -> tuple[int, int]:

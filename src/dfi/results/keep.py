@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from dfi._data import as_frame
+from dfi._docstrings import exemplified
 from dfi.inference.influence import read_only
 from dfi.results.columns import KEPT, in_order
-from dfi.results.file import freeze, thaw
+from dfi.results.file import FrozenRecord, freeze
 from dfi.results.numbers import bare_percent, text_table
 
 if TYPE_CHECKING:
@@ -20,8 +21,9 @@ if TYPE_CHECKING:
     from dfi._types import Array, Bools, Floats, Frame, Ints
 
 
+@exemplified
 @dataclass(frozen=True, eq=False, repr=False)
-class KeepList:
+class KeepList(FrozenRecord):
     r"""The smallest set of units found that expresses a part of the signal with confidence.
 
     With :math:`\mu_S` the regression on a set ``S`` and :math:`R` the risk, the set loses
@@ -56,10 +58,7 @@ class KeepList:
 
     Examples
     --------
-    >>> import dfi
-    >>> sample = dfi.datasets.m1(500, rho=0.8, d=4)
-    >>> found = dfi.explain(sample.X, sample.y, "linear", cv=2).keep(share=0.9)
-    >>> found.kept
+    >>> keep_list.kept
     ('x0',)
     """
 
@@ -81,10 +80,6 @@ class KeepList:
             object.__setattr__(self, name, read_only(getattr(self, name), np.float64))
         object.__setattr__(self, "spec", freeze(self.spec, "spec"))
 
-    def __reduce__(self) -> tuple[object, ...]:
-        values = {name: getattr(self, name) for name in self.__dataclass_fields__}
-        return _rebuild, ({**values, "spec": thaw(self.spec)},)
-
     @property
     def enough(self) -> Bools:
         """Which of the measured sets express the share that was asked for, shape (k,)."""
@@ -100,10 +95,7 @@ class KeepList:
 
         Examples
         --------
-        >>> import dfi
-        >>> sample = dfi.datasets.m1(500, rho=0.8, d=4)
-        >>> found = dfi.explain(sample.X, sample.y, "linear", cv=2).keep(share=0.9)
-        >>> found.as_dict()["kept"]
+        >>> keep_list.as_dict()["kept"]
         ['x0']
         """
         numbers = {name: getattr(self, name).tolist() for name in ("sizes", "lost", "at_most")}
@@ -126,12 +118,9 @@ class KeepList:
 
         Examples
         --------
-        >>> import dfi
-        >>> sample = dfi.datasets.m1(500, rho=0.8, d=4)
-        >>> found = dfi.explain(sample.X, sample.y, "linear", cv=2).keep(share=0.9)
-        >>> found.table().columns.tolist()
+        >>> keep_list.table().columns.tolist()
         ['units', 'without', 'lost', 'se', 'at_most', 'enough']
-        >>> bool(found.table()["at_most"].max() < 0.1)
+        >>> bool(keep_list.table()["at_most"].max() < 0.1)
         True
         """
         columns: dict[str, Array] = {
@@ -162,7 +151,3 @@ class KeepList:
         if cells:
             lines += text_table(["without", "units left", "lost", "at most", "enough"], cells)
         return "\n".join([*lines, str(self.spec.get("rows"))])
-
-
-def _rebuild(values: dict[str, Any]) -> KeepList:
-    return KeepList(**values)

@@ -14,7 +14,7 @@ from dfi._docstrings import exemplified
 from dfi._parameters import TABLE, validated
 from dfi.inference.influence import read_only
 from dfi.results.columns import LOCAL, in_order
-from dfi.results.file import freeze, thaw
+from dfi.results.file import FrozenRecord, freeze
 from dfi.results.numbers import SHOWN_ROWS, decimals, more_text, plain
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ _WIDE = ("row", "base", "prediction", "higher_order")
 
 @exemplified
 @dataclass(frozen=True, eq=False, repr=False)
-class LocalAttributions:
+class LocalAttributions(FrozenRecord):
     r"""Contributions of units to the predictions of single rows.
 
     :math:`\sum_l c_{il} = \hat\mu(x_i) - \text{base}_i` in every row: the latent Shapley value of
@@ -124,11 +124,6 @@ class LocalAttributions:
         object.__setattr__(self, "rows", read_only(self.rows, np.intp))
         object.__setattr__(self, "features", MappingProxyType(dict(self.features)))
         object.__setattr__(self, "spec", freeze(self.spec, "spec"))
-
-    def __reduce__(self) -> tuple[object, ...]:
-        values = {name: getattr(self, name) for name in self.__dataclass_fields__}
-        values["features"], values["spec"] = dict(self.features), thaw(values["spec"])
-        return _rebuild, (values,)
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -366,10 +361,6 @@ class LocalAttributions:
                 "features (higher_order above 1): ask again with refine=128"
             )
         return "\n".join(lines)
-
-
-def _rebuild(values: dict[str, Any]) -> LocalAttributions:
-    return LocalAttributions(**values)
 
 
 def value_text(local: LocalAttributions, unit: int, place: int) -> str:

@@ -35,8 +35,8 @@ def number(value: float | None) -> str:
 def decimals(values: Iterable[float | None]) -> int | None:
     """Return how many decimals numbers of one kind have, so that their points align.
 
-    As many as show the median of their sizes with three digits; None where that is no readable
-    number, and powers of ten are.
+    As many as show the median of their sizes with three digits, fewer than 0 where that rounds to
+    tens or hundreds; None where that is no readable number, and powers of ten are.
     """
     known = (abs(value) for value in values if value is not None and math.isfinite(value))
     sizes = sorted(size for size in known if size > 0)
@@ -44,16 +44,16 @@ def decimals(values: Iterable[float | None]) -> int | None:
         return 0
     if sizes[-1] >= 1e7 or sizes[len(sizes) // 2] < 1e-4:
         return None
-    return max(0, 2 - math.floor(math.log10(sizes[len(sizes) // 2])))
+    return 2 - math.floor(math.log10(sizes[len(sizes) // 2]))
 
 
 def plain(value: float | None, places: int | None, *, thousands: str = "") -> str:
-    """Return a number with so many decimals, in powers of ten for None; ``nan`` where unknown."""
+    """Return a number with so many decimals, in powers of ten for None; a dash where unknown."""
     if value is None or not math.isfinite(value):
-        return "nan" if value is None or math.isnan(value) else f"{value:f}"
+        return "–" if value is None or math.isnan(value) else f"{value:f}"
     if places is None:
         return f"{value:.2e}" if value else "0"
-    text = f"{value:{thousands}.{places}f}"
+    text = f"{round(value, places):{thousands}.{max(places, 0)}f}"
     return text.lstrip("-") if not float(text.replace(",", "")) else text
 
 
@@ -85,8 +85,15 @@ def with_intervals(
     for texts in (values, lows, highs):
         width = max(map(len, texts), default=0)
         columns.append([text.rjust(width, blank) for text in texts])
-    return [
+    texts = [
         f"{value}{unit} ({low} to {high}{unit})" for value, low, high in zip(*columns, strict=True)
+    ]
+    unknown = [
+        low.strip(blank) == high.strip(blank) == "–" for low, high in zip(*columns[1:], strict=True)
+    ]
+    return [
+        f"{value}{unit}".ljust(len(text), blank) if nothing else text
+        for value, text, nothing in zip(columns[0], texts, unknown, strict=True)
     ]
 
 
@@ -131,7 +138,7 @@ def text_table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]
 
 def probability(value: float) -> str:
     """Return a p-value as plain text; very small ones are only bounded."""
-    return "nan" if math.isnan(value) else "<0.001" if value < 0.001 else f"{value:.3f}"
+    return "–" if math.isnan(value) else "<0.001" if value < 0.001 else f"{value:.3f}"
 
 
 def more_text(hidden: int, whole: int) -> str:

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dfi._data import as_frame
-from dfi.inference.tests import adjust_p_values
+from dfi._docstrings import exemplified
+from dfi.inference.tests import Adjustment, adjust_p_values
 from dfi.results.columns import SELECTED, in_order
 from dfi.results.numbers import SHOWN_ROWS, more_text, probability, text_table
 
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from dfi._types import Array, Floats, Frame
-    from dfi.inference.tests import Adjustment
     from dfi.results.importance import Importance
 
 RATES = {
@@ -29,6 +29,7 @@ RATES = {
 """What an adjustment holds at ``alpha``."""
 
 
+@exemplified
 @dataclass(frozen=True, eq=False, repr=False)
 class Selection:
     r"""Units that add something once all others are known, with an error rate held at ``alpha``.
@@ -50,10 +51,7 @@ class Selection:
 
     Examples
     --------
-    >>> import dfi
-    >>> sample = dfi.datasets.m1(500, rho=0.8, d=4)
-    >>> found = dfi.select(sample.X, sample.y, "loco", estimator="linear")
-    >>> found.selected
+    >>> selection.selected
     ('x0',)
     """
 
@@ -93,11 +91,8 @@ class Selection:
 
         Examples
         --------
-        >>> import dfi
-        >>> sample = dfi.datasets.m1(500, rho=0.8, d=4)
-        >>> found = dfi.select(sample.X, sample.y, "loco", estimator="linear")
-        >>> found.table()["selected"].tolist()
-        [True, False, False, False]
+        >>> selection.table()["selected"].tolist()
+        [True, False, False]
         """
         tests = self.result._units.tests(level=self.result.level)
         columns: dict[str, Array] = {

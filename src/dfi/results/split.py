@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dfi._data import as_frame
+from dfi._docstrings import exemplified
 from dfi._parameters import validated
 from dfi.inference.influence import read_only
 from dfi.inference.intervals import check_level
 from dfi.inference.shares import is_clear, shares_of
 from dfi.results.columns import SPLITS, in_order, text_lines
-from dfi.results.file import freeze, thaw
+from dfi.results.file import FrozenRecord, freeze
 from dfi.results.interactions import place_of
 from dfi.results.numbers import percent
 
@@ -36,8 +37,9 @@ SMALLEST = 0.005
 """Amounts below this share of what is explained are not worth a name."""
 
 
+@exemplified
 @dataclass(frozen=True, eq=False, repr=False)
-class Split:
+class Split(FrozenRecord):
     r"""The share of each feature as a sum: what only it knows, what it shares, what is interaction.
 
     With :math:`g` the projection of the regression on sums of functions of single features and
@@ -68,9 +70,6 @@ class Split:
 
     Examples
     --------
-    >>> import dfi
-    >>> sample = dfi.datasets.m1(500, rho=0.8, d=3)
-    >>> split = dfi.explain(sample.X, sample.y, "linear", cv=2).split()
     >>> split.table()[["feature", "partner_1"]].values.tolist()[:2]
     [['x0', 'x1'], ['x1', 'x0']]
     """
@@ -95,11 +94,6 @@ class Split:
         object.__setattr__(self, "partners", partners)
         object.__setattr__(self, "spec", freeze(self.spec, "spec"))
         object.__setattr__(self, "level", check_level(self.level))
-
-    def __reduce__(self) -> tuple[object, ...]:
-        values = {name: getattr(self, name) for name in self.__dataclass_fields__}
-        values["spec"] = thaw(values["spec"])
-        return _rebuild, (values,)
 
     def __len__(self) -> int:
         return len(self.names)
@@ -143,9 +137,7 @@ class Split:
 
         Examples
         --------
-        >>> import dfi
-        >>> sample = dfi.datasets.m1(500, rho=0.8, d=3)
-        >>> dfi.explain(sample.X, sample.y, "linear", cv=2).split().with_whom("x1")[0][0]
+        >>> split.with_whom("x1")[0][0]
         'x0'
         """
         amounts = self.partners[place_of(feature, self.names)]
@@ -171,9 +163,6 @@ class Split:
 
         Examples
         --------
-        >>> import dfi
-        >>> sample = dfi.datasets.m1(500, rho=0.8, d=3)
-        >>> split = dfi.explain(sample.X, sample.y, "linear", cv=2).split()
         >>> shown = split.table()
         >>> parts = shown[["unique", "shared", "interaction"]].sum(axis=1)
         >>> bool(abs(parts - shown["share"]).max() < 1e-9)
@@ -202,10 +191,7 @@ class Split:
 
         Examples
         --------
-        >>> import dfi
-        >>> sample = dfi.datasets.m1(500, rho=0.8, d=3)
-        >>> rows = dfi.explain(sample.X, sample.y, "linear", cv=2).split().rows()
-        >>> rows[1]["text"].split(",")[0]
+        >>> split.rows()[1]["text"].split(",")[0]
         'x1: nothing that only it knows'
         """
         columns = self._columns(self.level)
@@ -234,10 +220,7 @@ class Split:
 
         Examples
         --------
-        >>> import dfi
-        >>> sample = dfi.datasets.m1(500, rho=0.8, d=3)
-        >>> ax = dfi.explain(sample.X, sample.y, "linear", cv=2).split().plot()
-        >>> ax.get_xlabel()
+        >>> split.plot().get_xlabel()
         'share of what is explained'
         """
         # pyplot takes half a second to import: only those who plot pay for it
@@ -251,10 +234,6 @@ class Split:
         lines += text_lines(SPLITS, [row["name"] for row in rows], rows, self.level)
         told = [row["text"] for row in rows[:3] if np.isfinite(row["share"])]
         return "\n".join([*lines, *told])
-
-
-def _rebuild(values: dict[str, Any]) -> Split:
-    return Split(**values)
 
 
 def _sentence(row: Mapping[str, Any]) -> str:

@@ -8,13 +8,12 @@ import numpy as np
 
 from dfi.inference.ranks import rank_sets
 from dfi.inference.shares import Shares, is_clear, shares_of
-from dfi.inference.tests import adjust_p_values, estimate_of, estimate_one
+from dfi.inference.tests import Adjustment, Estimate, adjust_p_values, estimate_of, estimate_one
 
 if TYPE_CHECKING:
     from dfi._types import Floats, Ints
     from dfi.inference.influence import Influence
     from dfi.inference.intervals import Alternative, Expansion
-    from dfi.inference.tests import Adjustment, Estimate
     from dfi.results.importance import Importance
 
 ShareOf = Literal["explained", "null", "sum"]
@@ -38,10 +37,14 @@ def total_estimate(result: Importance, column: int) -> Estimate | None:
 
 
 def headline(result: Importance) -> Influence:
-    """Return what units are ordered and ranked by: their parts of what is explained, or scores."""
-    if result.parts is None:
+    """Return what units are ordered and ranked by: their parts of what is explained, or scores.
+
+    Scores too where what is explained is not clear of 0, and no shares are shown.
+    """
+    p = len(result.names)
+    if result.parts is None or not is_clear(result.parts.summed(np.eye(p + 1)[p:])):
         return result.basis
-    return result.parts.summed(np.eye(len(result.names), len(result.names) + 1))
+    return result.parts.summed(np.eye(p, p + 1))
 
 
 def ratios(

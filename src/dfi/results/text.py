@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
-from dfi._parameters import validated
+from dfi._parameters import validated, worded
 from dfi.results import words
 from dfi.results.columns import UNITS, text_lines
-from dfi.results.numbers import SHOWN_ROWS
+from dfi.results.numbers import SHOWN_ROWS, number, percent
 from dfi.results.tables import full_table
+from dfi.results.trust import SHOWN_REASONS, Trust
 
 if TYPE_CHECKING:
     import os
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 UNRELATED = "independent of every feature that the model uses"
 """What a score of exactly 0 means, in the words of text, table and page."""
 
-BELOW_ZERO = "estimates below 0 are noise around a score at or near 0: intervals begin at 0"
+BELOW_ZERO = "estimates below 0 are noise: the true value is 0 or a little above"
 """What a negative estimate of what cannot be negative is, below the tables that show one."""
 
 SEEN = "being missing counts as a value"
@@ -31,7 +32,7 @@ SEEN = "being missing counts as a value"
 
 
 def result_text(result: Importance) -> str:
-    kind = "Difference" if result.difference else "Importance"
+    what = "Difference" if result.difference else "Importance"
     order = result._ranking
     columns = {key: values[order].tolist() for key, values in full_table(result).items()}
     rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
@@ -45,14 +46,17 @@ def result_text(result: Importance) -> str:
     if isinstance(changed, MappingProxyType):
         fit = f"{changed['rows']}; differing: {', '.join(changed['changed']) or 'nothing'}"
     how = result.spec.get("group_scores")
-    space = result.space if how is None else f"{result.space}, {how}"
+    kinds = [result.space * (result.space != "attributed"), how]
+    space = ", ".join(str(kind) for kind in kinds if kind)
+    counted = "features" if result.spec.get("units", "columns") == "columns" else "units"
     name = words.name_of(result.spec)
     about = "" if name is None else f" for {name}"
     lines = [
-        f"{kind}{about} ({space}): {len(result.names)} units, {result.basis.n_rows} rows, "
-        f"{result.level:.4g} intervals",
-        f"Trust: {result.trust}",
+        f"{what}{about}{space and f' ({space})'}: {len(result.names)} {counted}, "
+        f"{result.basis.n_rows} rows, {100 * result.level:.4g} % intervals",
+        *_trust_lines(result.trust),
         *([] if explained is None else [explained]),
+        *filter(None, [average_effects(result)]),
         fit,
         *text_lines(UNITS, [result.names[unit] for unit in order], rows, result.level),
     ]
@@ -71,16 +75,63 @@ def result_text(result: Importance) -> str:
     if result.basis.words != "independent rows":
         lines.append(f"standard errors: {result.basis.words}")
     told = (missing_text(result), dependence_text(result), everyday_text(result))
-    return "\n".join(filter(None, [*lines, *told]))
+    return "\n".join(filter(None, [*lines, *told, _next_text(result)]))
+
+
+def average_effects(result: Importance) -> str:
+    """Return the average effect, of each arm or outcome where there are several; empty if none."""
+    parts = result.by_outcome or {"": result}
+    found = {name: part.diagnostics.get("average effect") for name, part in parts.items()}
+    told = [
+        f"{name} {number(float(one['value']))} ({percent(float(one['level']))} interval "
+        f"{number(float(one['ci_low']))} to {number(float(one['ci_high']))})".strip()
+        for name, one in found.items()
+        if isinstance(one, MappingProxyType)
+    ]
+    return f"Average effect{'s' * (len(told) > 1)}: {'; '.join(told)}" if told else ""
+
+
+def _trust_lines(trust: Trust) -> list[str]:
+    """Return the verdict, and the leading reasons below it."""
+    shown = [f"- {reason.what}" for reason in trust.reasons[:SHOWN_REASONS]]
+    more = len(trust.reasons) - SHOWN_REASONS
+    return [f"Trust: {trust.grade}", *shown, *([f"- and {more} more"] if more > 0 else [])]
+
+
+def _next_text(result: Importance) -> str | None:
+    """Return what to call next; None for a difference, or where models are not at hand."""
+    if result.source is None or result.space == "latent" or result.spec.get("method") != "dfi":
+        return None
+    calls = [
+        ".trust.reasons (what to do about them)" if result.trust.reasons else "",
+        ".interactions() (pairs)" if words.is_square(result.spec) else "",
+        ".keep() (a short list)" if result.spec.get("cv") != "prefit" else "",
+        ".report('page.html')",
+    ]
+    return f"next: {', '.join(call for call in calls if call)}"
 
 
 def dependence_text(result: Importance) -> str | None:
     """Say that latent coordinates stay dependent where the verdict does not."""
     for finding in result.findings:
         if finding.kind == "dependence" and finding.severity == "note" and finding.remedy:
-            area = f"area under the curve {finding.numbers['auc']:.2f}"
-            return f"latent coordinates stay dependent ({area}): compare transports"
+            auc = finding.numbers["auc"]
+            call = worded("dfi.sensitivity(X, y)", "dfi sensitivity")
+            return f"the transport left some dependence (AUC {auc:.2f}): compare with {call}"
     return None
+
+
+_READ = {
+    "days": "read as days",
+    "numbers": "read as numbers",
+    "classes": "read as classes",
+    "labels": "labels tidied",
+}
+_EXPLAINED = {
+    "labels_apart": "labels that differ only in case kept apart",
+    "renamed": "columns of one name numbered",
+    "left_out": "left out",
+}
 
 
 def everyday_text(result: Importance) -> str | None:
@@ -89,14 +140,15 @@ def everyday_text(result: Importance) -> str | None:
     if not isinstance(done, MappingProxyType):
         return None
     rows = done.get("rows_without_outcome")
-    out = done.get("left_out", {})
-    parts = [
-        f"read as days: {', '.join(done['days'])}" if "days" in done else "",
-        f"read as numbers: {', '.join(done['numbers'])}" if "numbers" in done else "",
-        f"left out: {', '.join(f'{name} ({why})' for name, why in out.items())}" if out else "",
-        f"{rows} row{'s' * (rows != 1)} without an outcome left out" if rows else "",
+    parts = [f"{said}: {', '.join(done[key])}" for key, said in _READ.items() if key in done]
+    parts += [
+        f"{said}: {', '.join(f'{name} ({why})' for name, why in done[key].items())}"
+        for key, said in _EXPLAINED.items()
+        if key in done
     ]
-    return "; ".join(part for part in parts if part)
+    if rows:
+        parts.append(f"{rows} row{'s' * (rows != 1)} without an outcome left out")
+    return "; ".join(parts)
 
 
 def missing_shares(result: Importance) -> dict[str, float]:
@@ -114,7 +166,7 @@ def missing_text(result: Importance) -> str | None:
     if "rows" in missing:
         return f"{missing['rows']} rows with missing values were left out"
     shares = sorted(missing_shares(result).items(), key=lambda item: -item[1])
-    shown = ", ".join(f"{name} {100 * share:.2g} %" for name, share in shares[:5])
+    shown = ", ".join(f"{name} {percent(share)}" for name, share in shares[:5])
     more = f" and {len(shares) - 5} more columns" if len(shares) > 5 else ""
     return f"missing: {shown}{more}; {SEEN}"
 

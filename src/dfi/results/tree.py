@@ -22,18 +22,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.cluster.hierarchy import leaves_list, linkage
 from scipy.spatial.distance import squareform
 
 from dfi._data import as_frame
+from dfi._docstrings import exemplified
 from dfi._parameters import validated
 from dfi.inference.influence import read_only
 from dfi.inference.shares import CLEAR
 from dfi.results.columns import JOINS, in_order
-from dfi.results.file import freeze, thaw
+from dfi.results.file import FrozenRecord, freeze, thaw
 from dfi.results.numbers import SHOWN_ROWS, bare_percent, more_text, text_table
 from dfi.results.tables import NO_SIGNAL, ratios
 from dfi.results.views import UNATTRIBUTED, attribution_of, leading, members_of, overlaps, shorten
@@ -48,8 +49,9 @@ ROUNDING = 1e-9
 """Similarity below which two units share nothing but rounding."""
 
 
+@exemplified
 @dataclass(frozen=True, eq=False, repr=False)
-class SignalTree:
+class SignalTree(FrozenRecord):
     r"""A tree of units by how much signal they share: who says the same.
 
     The similarity of two units is the part of their signal that both express, coordinate by
@@ -85,9 +87,6 @@ class SignalTree:
 
     Examples
     --------
-    >>> import dfi
-    >>> sample = dfi.datasets.m1(500, rho=0.8, d=3)
-    >>> tree = dfi.explain(sample.X, sample.y, "linear", cv=2).tree()
     >>> tree.members[0], bool(tree.similarity[0] > 0.3)
     (('x0', 'x1'), True)
     """
@@ -111,10 +110,6 @@ class SignalTree:
         object.__setattr__(self, "links", read_only(self.links, np.intp))
         object.__setattr__(self, "columns", MappingProxyType(dict(self.columns)))
         object.__setattr__(self, "spec", freeze(self.spec, "spec"))
-
-    def __reduce__(self) -> tuple[object, ...]:
-        values = {name: getattr(self, name) for name in self.__dataclass_fields__}
-        return _rebuild, ({**values, "columns": dict(self.columns), "spec": thaw(self.spec)},)
 
     @property
     def members(self) -> tuple[tuple[str, ...], ...]:
@@ -152,12 +147,11 @@ class SignalTree:
 
         Examples
         --------
-        >>> sample = dfi.datasets.m1(500, rho=0.8, d=3)
-        >>> groups = dfi.explain(sample.X, sample.y, "linear", cv=2).tree().cut(share=0.3)
+        >>> groups = tree.cut(share=0.3)
         >>> groups
         {'x0 + x1': ['x0', 'x1'], 'x2': ['x2']}
         >>> both = dfi.explain(
-        ...     sample.X, sample.y, "linear", cv=2, feature_groups=groups, units="groups"
+        ...     related.X, related.y, "linear", cv=2, feature_groups=groups, units="groups"
         ... )
         >>> both.names
         ('x0 + x1', 'x2')
@@ -194,9 +188,6 @@ class SignalTree:
 
         Examples
         --------
-        >>> import dfi
-        >>> sample = dfi.datasets.m1(500, rho=0.8, d=3)
-        >>> tree = dfi.explain(sample.X, sample.y, "linear", cv=2).tree()
         >>> tree.table()["members"].tolist()
         ['x0, x1', 'x0, x1, x2']
         """
@@ -237,10 +228,6 @@ ROOM = 0.1
 """How much less similar the next join must be for a number to stand between."""
 SLIGHT = 0.005
 """Similarity below which joins are not worth a line."""
-
-
-def _rebuild(values: dict[str, Any]) -> SignalTree:
-    return SignalTree(**values)
 
 
 def groups_of(links: Ints) -> list[list[int]]:

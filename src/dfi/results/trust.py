@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from dfi._data.dependence import FEW_CLUSTERS
+from dfi._docstrings import exemplified
 from dfi._findings import SEVERITIES, Finding, listed
 from dfi._models.quality import weak_model
 from dfi._parameters import argument
@@ -43,6 +44,7 @@ HALF = 0.5
 """Share of the positive scores whose findings are those of the result."""
 
 
+@exemplified
 @dataclass(frozen=True, eq=False)
 class Trust:
     """How far a result, or one of its features, can be trusted, and why.
@@ -60,8 +62,6 @@ class Trust:
 
     Examples
     --------
-    >>> import dfi
-    >>> sample = dfi.datasets.m1(200, d=3)
     >>> result = dfi.explain(sample.X, sample.y, "linear")
     >>> print(result.trust)
     sound
@@ -279,6 +279,26 @@ def _splits(result: Importance) -> Finding | None:
     )
 
 
+def _errors(result: Importance) -> Finding | None:
+    """Say which scores have an error that is larger than all that is explained."""
+    explained = result.explained
+    if explained is None or not explained.value > 0:
+        return None
+    names = tuple(result.names[k] for k in np.flatnonzero(result.se > explained.value))
+    if not names:
+        return None
+    several = len(names) > 1
+    return Finding(
+        "errors",
+        "distrust",
+        f"the standard error{'s' * several} of {listed(names)} {'exceed' if several else 'exceeds'}"
+        f" all that is explained ({result.se.max():.3g} against {explained.value:.3g})",
+        {"se": float(result.se.max()), "explained": explained.value},
+        "Leave out columns that are nearly copies of others, or use more rows",
+        names,
+    )
+
+
 def _intervals(result: Importance) -> Finding | None:
     """Say that intervals leave something out."""
     if result.diagnostics.get("standard_errors") == "fixed transport":
@@ -308,5 +328,5 @@ def _gathered(result: Importance) -> Finding | None:
     )
 
 
-RULES = (_model, _unclear, _folds, _clusters, _splits, _intervals, _gathered)
+RULES = (_model, _unclear, _folds, _clusters, _splits, _errors, _intervals, _gathered)
 """What any result is asked."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import unicodedata
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
@@ -20,8 +20,6 @@ from dfi.results.tables import SHARE_COLUMNS, score_table, share_table
 from dfi.results.text import missing_shares
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from dfi._types import Floats, Ints
     from dfi.inference.tests import Adjustment
     from dfi.results.importance import Importance

@@ -25,12 +25,16 @@ _SQUARES = ("squared-error", "brier")
 
 @dataclass(frozen=True)
 class OutcomeWords:
-    """What is explained: its name, its kind, its classes and the one that a score is of."""
+    """What is explained: its name, its kind, its classes and the one that a score is of.
+
+    ``levels``: of a distribution, in the place of classes.
+    """
 
     name: str
     kind: str
     classes: tuple[str, ...]
     positive: str | None
+    levels: tuple[float, ...] = ()
 
     @property
     def text(self) -> str | None:
@@ -39,6 +43,10 @@ class OutcomeWords:
             return f"probability of {self.positive}"
         if self.kind == "count":
             return "expected count"
+        if self.levels:
+            count = len(self.levels)
+            ends = f"from {self.levels[0]:.2g} to {self.levels[-1]:.2g}"
+            return f"quantiles at {_NUMBERS[count] if count <= 10 else count} levels {ends}"
         if self.kind in ("classes", "several") and self.classes:
             what = "classes" if self.kind == "classes" else "outcomes"
             count = len(self.classes)
@@ -49,10 +57,14 @@ class OutcomeWords:
 
     @property
     def part(self) -> str:
+        if self.levels:
+            return "level"
         return "outcome" if self.kind == "several" else "class"
 
     @property
     def parts(self) -> str:
+        if self.levels:
+            return "levels"
         return "outcomes" if self.kind == "several" else "classes"
 
     def subject(self, target: str | None) -> str:
@@ -75,11 +87,13 @@ def outcome_of(spec: Mapping[str, object], parts: Iterable[str] = ()) -> Outcome
     kind = str(told.get("kind", "real"))
     # a mass in whole grams is no count: only its loss says that one is meant
     counted = kind != "count" or loss_of(spec) == "poisson"
+    levels = told.get("distribution") if kind == "several" else None
     return OutcomeWords(
         str(told.get("name") or ""),
         kind if counted else "real",
         tuple(str(name) for name in told.get("classes") or told.get("outcomes") or parts),
         None if positive is None else str(positive),
+        tuple(map(float, levels["levels"])) if isinstance(levels, Mapping) else (),
     )
 
 
@@ -98,6 +112,10 @@ def is_effect(spec: Mapping[str, object]) -> bool:
 def loss_of(spec: Mapping[str, object]) -> str:
     """Return the loss' name; files from before there were several say ``squared error``."""
     return str(spec.get("loss") or "squared-error").replace("squared error", "squared-error")
+
+
+def is_square(spec: Mapping[str, object]) -> bool:
+    return loss_of(spec) in _SQUARES
 
 
 def unit_of(spec: Mapping[str, object]) -> str:
@@ -172,9 +190,9 @@ def sample_text(spec: Mapping[str, object]) -> str:
 def interaction_text(found: Estimate) -> str:
     """Say how much of what is explained features do together, not each for itself."""
     if found.ci_high <= 0.0:
-        return "Nothing says that features act together: no interactions are seen."
+        return "No interactions are seen."
     interval = f"{percent(max(found.ci_low, 0.0))} to {percent(found.ci_high)}"
     return (
-        f"Interactions make up at most {percent(max(found.value, 0.0))} of what is explained "
+        f"Interactions: at most {percent(max(found.value, 0.0))} of the explained variance "
         f"({percent(found.level)} interval {interval})."
     )

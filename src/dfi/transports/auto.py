@@ -1,7 +1,7 @@
 r"""``transport="auto"``: the linear map, unless held-out rows are clearly likelier under another.
 
 A map is judged by the likelihood that it gives to rows it was not fitted to
-(:mod:`dfi.transports.brenier`), with the standard error of the gain. Columns whose held-out values
+(:mod:`dfi.transports.held_out`), with the standard error of the gain. Columns whose held-out values
 are clearly likelier as normal scores call for the copula; a potential that gains more than
 :data:`ERRORS` standard errors beyond that calls for the Brenier map; nothing else does. On Gaussian
 rows the linear map is taken *exactly*. Every candidate is free of the order of the columns.
@@ -16,10 +16,11 @@ import numpy as np
 
 from dfi._models.seeds import Seeds
 from dfi._parameters import validated_fields
-from dfi.transports.base import Transport, TransportChoice, repeated_rows
-from dfi.transports.brenier import Brenier, curved_columns, searched
+from dfi.transports.base import FittedTransport, Transport, TransportChoice, repeated_rows
+from dfi.transports.brenier import Brenier
 from dfi.transports.copula import Copula
 from dfi.transports.gaussian import Gaussian
+from dfi.transports.held_out import curved_columns, searched
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
     from dfi._data.columns import Column
     from dfi._data.weights import Weights
     from dfi._types import Bools, Floats, Plain
-    from dfi.transports.base import FittedTransport
 
 ERRORS = 2.5
 """Standard errors of likelihood that a potential has to gain."""
@@ -103,7 +103,7 @@ def choose_transport(
     if n < max(FEWEST_ROWS, 3 * int(np.sum(~constant))) or len(curved) == 0:
         few = "no column without levels" if len(curved) == 0 else f"{n} rows"
         return TransportChoice(Gaussian(), (f"{few} to judge another map by: the linear map",))
-    found = searched(matrix, mass, curved, constant, seed)
+    found = searched(matrix, mass, curved, constant, seed, columns=columns)
     told = {"gain": found.gain.mean, "gain_se": found.gain.error}
     names = [f"x{k}" for k in range(matrix.shape[1])]
     if columns is not None:

@@ -43,8 +43,7 @@ from dfi._data.table import GIB, Table, read_table
 from dfi._data.weights import read_weights
 from dfi._findings import Finding
 from dfi._models.seeds import Seeds
-from dfi._parameters import TABLE, argument, one_of, worded
-from dfi._scoring.forms import CROSSED, AskedForm, ScoreForm
+from dfi._parameters import TABLE, argument, check, one_of, worded
 from dfi._scoring.scores import TransportError
 from dfi.transports.covariance import Estimated
 
@@ -58,7 +57,7 @@ if TYPE_CHECKING:
     from dfi._data.moments import RowGroups
     from dfi._data.source import RowSource
     from dfi._data.weights import Weights
-    from dfi._lines.base import Reference
+    from dfi._lines.base import LineModel, Reference
     from dfi._lines.choose import Quadrature
     from dfi._models.crossfit import FoldModels
     from dfi._scoring.scores import Scores, Task
@@ -87,30 +86,6 @@ STRAIGHT_ONLY = ("derived", "finite-difference")
 
 class UnsuitableTransportError(ValueError):
     """The data do not allow this transport: too few rows for a kernel, categories in a vine."""
-
-
-def resolve_form(form: AskedForm, *, prefit: bool, square: bool = True) -> ScoreForm:
-    """Return the form that rows are scored in: the cross form where models are fitted here.
-
-    That of a fitted model is the CPI form, for scores of single coordinates under a ``square`` of
-    errors, and else LOCO.
-    """
-    if form not in get_args(AskedForm):
-        raise ValueError(
-            f"unknown form {form!r}: choose 'auto', 'extrapolated', 'cross', 'calibrated', 'loco' "
-            "or 'cpi'"
-        )
-    if prefit and form in (*CROSSED, "extrapolated"):
-        raise ValueError(
-            f"{argument('form', form)} multiplies two models fitted on disjoint rows; "
-            f"{argument('cv', 'prefit')} has one: use {argument('form', 'loco', 'cpi')}, or let "
-            "the models be fitted here"
-        )
-    if form == "auto":
-        if not prefit:
-            return "cross"
-        return "cpi" if square else "loco"
-    return "cross" if form == "extrapolated" else form
 
 
 @dataclass(frozen=True)
@@ -188,7 +163,7 @@ class Transport(TransformerMixin, BaseEstimator):
 
     def check_parameters(self) -> None:
         """Raise for parameters that no transport can have."""
-        Seeds.of(self.random_state)
+        check("Transport", {"random_state": self.random_state}, optional=["random_state"])
 
     def check_columns(self, columns: Sequence[Column]) -> None:
         """Raise if columns are too many, or if parameters name other columns than these."""
@@ -539,6 +514,11 @@ class FittedTransport(ABC):
     @abstractmethod
     def decode(self, latent: Floats) -> Floats:
         """Return the rows of the numeric matrix that belong to latent rows."""
+
+    def in_latent(self, model: LineModel) -> LineModel | None:
+        """Return a model as a closed form of latent rows, where decoding is linear; else None."""
+        del model
+        return None
 
     def draw(self, matrix: Floats, generator: np.random.Generator) -> Floats:
         """Return latent rows that are independent coordinates and decode to their rows."""

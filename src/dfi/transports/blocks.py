@@ -59,7 +59,7 @@ from joblib import delayed
 
 from dfi._data.columns import Column
 from dfi._data.levels import constant_columns
-from dfi._lines.base import Lines
+from dfi._lines.base import LineModel, Lines, Reference
 from dfi._lines.closed_form import LinearLines, as_linear
 from dfi._models.parallel import in_parallel
 from dfi._scoring.donors import (
@@ -74,18 +74,12 @@ from dfi._scoring.donors import (
     joint_product,
     number_of_donors,
 )
-from dfi._scoring.error import (
-    CheckedRows,
-    most_nodes,
-    settle_nodes,
-    with_nodes,
-    worth_saying,
-)
+from dfi._scoring.error import CheckedRows, most_nodes, settle_nodes, with_nodes, worth_saying
 from dfi._scoring.forms import calibrated
 from dfi._scoring.lines import scores_along, unread_coordinates
-from dfi._scoring.scores import Scores, calibrate, fold_lines, pool, rows_held_out
-from dfi._scoring.swapped import Changes
-from dfi.transports.base import FittedTransport, jackknifed, kept_factors, thin
+from dfi._scoring.scores import Scores, Task, calibrate, fold_lines, pool, rows_held_out
+from dfi._scoring.swapped import Changes, Corrected
+from dfi.transports.base import FittedTransport, Transport, jackknifed, kept_factors, thin
 from dfi.transports.cells import TIE
 from dfi.transports.linear_error import FIXED, SecondOrderBias
 
@@ -94,15 +88,11 @@ if TYPE_CHECKING:
 
     from dfi._data.moments import Moments
     from dfi._data.weights import Weights
-    from dfi._lines.base import LineModel, Reference
     from dfi._models.crossfit import FoldModels
     from dfi._scoring.error import LineError, Nodes
     from dfi._scoring.geometry import Geometry
-    from dfi._scoring.scores import Task
-    from dfi._scoring.swapped import Corrected
     from dfi._types import Bools, Floats, Ints, Plain
     from dfi.losses import Loss
-    from dfi.transports.base import Transport
     from dfi.transports.covariance import Estimated
     from dfi.transports.gaussian import LinearTransport
 
@@ -159,7 +149,6 @@ class UnitBlock:
     def with_coordinates(
         self, encoder: Floats, values: _UnitValues, held: tuple[tuple[int, int], ...]
     ) -> UnitBlock:
-        """Return the unit with further coordinates."""
         encoder, decoder = _white(np.hstack([self.encoder, encoder]), values)
         rare = () if self.missingness else self.rare  # an indicator is all there was to add
         return replace(self, encoder=encoder, decoder=decoder, rare=rare, held=held)
@@ -184,7 +173,6 @@ class WithinUnits:
 
     @property
     def owner(self) -> Ints:
-        """The block of each coordinate."""
         return np.repeat(np.arange(len(self.blocks)), [block.rank for block in self.blocks])
 
     @property
@@ -198,7 +186,6 @@ class WithinUnits:
 
     @property
     def places(self) -> list[Ints]:
-        """The coordinates of each block."""
         ends = np.cumsum([block.rank for block in self.blocks])
         return [
             np.arange(end - block.rank, end) for end, block in zip(ends, self.blocks, strict=True)
@@ -357,11 +344,7 @@ class _Rest:
 
 
 def whitened_by(
-    correlation: Floats,
-    center: Floats,
-    deviation: Floats,
-    active: Ints,
-    columns: Sequence[Column],
+    correlation: Floats, center: Floats, deviation: Floats, active: Ints, columns: Sequence[Column]
 ) -> tuple[WithinUnits, Floats]:
     """Return units whitened by a correlation matrix of the ``active`` columns, and ``C``.
 
@@ -547,7 +530,6 @@ class DonorLaw:
     strata: Strata
 
     def giving(self, unit: int, rows: Ints) -> Donors:
-        """Return the donors of some rows for a unit."""
         return self.donors.of(self.strata.chosen(unit, rows))
 
 
@@ -638,7 +620,6 @@ class BlockTransport(FittedTransport):
 
     @property
     def drawn_as_one(self) -> Ints:
-        """The block of each coordinate."""
         return self.inner.owner
 
     def undecoded(self, matrix: Floats, orders: Ints) -> Floats | float:
@@ -685,6 +666,10 @@ class BlockTransport(FittedTransport):
         for place, block in enumerate(self.inner.blocks):
             found[place, block.unit] = 1.0
         return found
+
+    def points(self, matrix: Floats) -> Floats:
+        """Return rows in the space where the transport is linear."""
+        return matrix
 
     def encode(self, matrix: Floats, generator: np.random.Generator | None = None) -> Floats:
         """Return the deterministic part of the latent coordinates."""
@@ -816,7 +801,6 @@ class BlockTransport(FittedTransport):
         return tuple(target for target in found if target)
 
     def target_names(self, task: Task) -> list[str]:
-        """Return the names of the targets."""
         if task.by_unit or task.targets is None:
             return [block.name for block in self.inner.blocks]
         known = {block.unit for block in self.inner.blocks}
@@ -856,27 +840,21 @@ class BlockTransport(FittedTransport):
         law: DonorLaw,
         joints: Sequence[Joint],
     ) -> UnitScores:
-        points, y, form, options = task.matrix[rows], task.y[rows], task.form, task.options
+        points, y, form, options = (
+            self.points(task.matrix[rows]),
+            task.y[rows],
+            task.form,
+            task.options,
+        )
         values = [model.predict(points) for model in models]
         pair = values[0], values[-1]
         influence, product, chance = np.zeros((3, len(rows), len(joints)))
         moved = np.zeros((2, *influence.shape))
         single = [t for t, joint in enumerate(joints) if joint.is_line]
         if single:
-            coordinates = np.array([joints[t].coordinates[0] for t in single])
-            offsets, weights = self.geometry.offsets
-            lines = Lines(
-                points,
-                np.ascontiguousarray(law.encoded[np.ix_(place, coordinates)]),
-                np.ascontiguousarray(np.hstack([joints[t].directions for t in single])),
-                self.reference.only(coordinates),
-                np.ascontiguousarray(offsets[:, coordinates]),
+            influence[:, single], product[:, single], moved[:, :, single] = self._along_lines(
+                models, points, values, place, rows, task, law, [joints[t] for t in single]
             )
-            influence[:, single], product[:, single], moments = scores_along(
-                models, lines, y, weights, form=form, loss=task.loss
-            )
-            for k, moment in enumerate((moments[0], moments[-1])):
-                moved[k][:, single] = pair[k][:, None] - moment.mean
         several = sorted(set(range(len(joints))) - set(single))
         donated = all_replaced(
             models,
@@ -896,6 +874,33 @@ class BlockTransport(FittedTransport):
         # the attribution of a unit takes products of what moves and what is left, as the form does
         left = (0.5 if form == "cpi" else 1.0) * np.stack([y - pair[0], y - pair[1]])
         return UnitScores(influence, moved, left, np.mean(values, axis=0), product, chance)
+
+    def _along_lines(
+        self,
+        models: Sequence[LineModel],
+        points: Floats,
+        values: Sequence[Floats],
+        place: Ints,
+        rows: Ints,
+        task: Task,
+        law: DonorLaw,
+        joints: Sequence[Joint],
+    ) -> tuple[Floats, Floats | float, Floats]:
+        """Return influence values, products and changes of units that are one coordinate each."""
+        coordinates = np.array([joint.coordinates[0] for joint in joints])
+        offsets, weights = self.geometry.offsets
+        lines = Lines(
+            points,
+            np.ascontiguousarray(law.encoded[np.ix_(place, coordinates)]),
+            np.ascontiguousarray(np.hstack([joint.directions for joint in joints])),
+            self.reference.only(coordinates),
+            np.ascontiguousarray(offsets[:, coordinates]),
+        )
+        influence, product, moments = scores_along(
+            models, lines, task.y[rows], weights, form=task.form, loss=task.loss
+        )
+        moved = [values[k][:, None] - moments[k].mean for k in (0, -1)]
+        return influence, product, np.stack(moved)
 
     def finished(self, scores: Scores, task: Task) -> Scores:
         """Add the own error; the second-order bias is left in."""
@@ -933,7 +938,9 @@ class BlockTransport(FittedTransport):
         if task.settled or not lines or not asked:
             return prepared, None
         predictions = [
-            np.asarray(np.mean([model.predict(task.matrix[fold.test]) for model in models], axis=0))
+            np.mean(
+                [model.predict(self.points(task.matrix[fold.test])) for model in models], axis=0
+            )
             for fold, models in zip(task.folds, prepared, strict=True)
         ]
         checked = CheckedRows.of(
@@ -1124,7 +1131,7 @@ class BlockTransport(FittedTransport):
         """Compare refits on some of the rows: models, rows and donors are kept."""
         folds = thin(task.folds, JACKKNIFE_ROWS, task.weights)
         prepared = [
-            tuple(self.line_model(_of_refits(m, task)) for m in fold_lines(fold, task).models)
+            tuple(_of_refits(self.line_model(m), task) for m in fold_lines(fold, task).models)
             for fold in folds
         ]
         few = min(JACKKNIFE_DONORS, task.options.donors or JACKKNIFE_DONORS)
@@ -1142,22 +1149,31 @@ class BlockTransport(FittedTransport):
         law = self.law(thinned, self.joints(targets, width))
         compared = np.unique(np.concatenate([fold.test for fold in folds]))
         weights = task.weights.take(compared)
-        changes: list[Floats] = []
+        base: list[Floats] = []
+        squares: list[Floats] = []
 
         def rescore(refit: BlockTransport | None, rows: Ints | None) -> Floats:
-            del rows
             fitted = self if refit is None else refit
             joints = fitted.joints(targets, width)
             kept = law if refit is None else fitted.law(thinned, joints, like=law)
-            found = fitted._scores(thinned, prepared, joints, kept)
-            changes.append(np.hstack([found.latent, found.attributed]))
-            return weights.mean(changes[-1])
+            mass = task.weights.values
+            if rows is not None:
+                # rows that were left out can lie anywhere where columns are nearly collinear
+                mass = np.where(np.isin(np.arange(len(mass)), task.rows[rows]), mass, 0.0)
+            asked = replace(thinned, weights=replace(task.weights, values=mass))
+            found = fitted._scores(asked, prepared, joints, kept)
+            values = np.hstack([found.latent, found.attributed])
+            if refit is None:
+                base.append(values)
+                return weights.mean(values)
+            inside = np.flatnonzero(mass[compared] == task.weights.values[compared])
+            change, counted = (values - base[0])[inside], weights.take(inside)
+            # a refit's change is a mean over some rows, and has the error of one
+            squares.append(counted.standard_error(change) ** 2)
+            return weights.mean(base[0]) + counted.mean(change)
 
         def noise() -> Floats:
-            # each refit's change is a mean over some rows, and has the error of one
-            base, *refits = changes
-            squares = [weights.standard_error(refit - base) ** 2 for refit in refits]
-            return np.asarray((len(refits) - 1) ** 2 * np.mean(squares, axis=0))
+            return np.asarray((len(squares) - 1) ** 2 * np.mean(squares, axis=0))
 
         found = jackknifed(scores, task, task.child(0), self.design, self, rescore, noise)
         return found if scores.unread is None else found.silenced(scores.unread)

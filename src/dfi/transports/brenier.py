@@ -4,248 +4,122 @@ r"""The Brenier map: whitening followed by the gradient of a convex potential, t
 
 It is order-free and identified: one convex problem with one optimum
 (:mod:`dfi.transports.potential`), whose penalty :math:`\lambda` and margins are chosen by held-out
-likelihood. Units do not matter, since columns are standardised first. Columns with levels, and
-units of several columns, stay linear: a heap of equal values has no density, and a likelihood
+likelihood (:mod:`dfi.transports.held_out`). Units do not matter, since columns are standardised
+first. Columns with levels stay linear: a heap of equal values has no density, and a likelihood
 would give credit for finding it.
+
+Units of several columns (categories, missing values, groups) are blocks of the linear map
+(:mod:`dfi.transports.blocks`) and stay linear too: :math:`w` is whitened between units, the
+potential bends the coordinates of single columns, and those of blocks pass through. Given all
+other coordinates, :math:`z_{-b}` and :math:`w_{-b}` say the same, so a block is replaced, scored
+and attributed as under the linear map.
 
 Rows come back by Newton's method on the strongly convex potential. Scores are taken along the
 curves of the decoder (:mod:`dfi.transports.curved`), of a sample of the rows where there are many,
 and the map's own error comes from refits that keep penalty, directions and margins and start where
 the first fit ended.
-
-**What held-out rows say.** A margin is bent where normal scores gain more than
-:data:`MARGIN_ERRORS` standard errors of log-likelihood on 30 % of the rows. Penalties are compared
-on the same rows, with these margins and with none, by the likelihood of the whole map.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
 
 from dfi._data.weights import Weights
-from dfi._lines.base import Reference
+from dfi._lines.base import LineModel, Reference, blocks
+from dfi._lines.closed_form import LinearLines, SumLines, as_linear, linear_part
+from dfi._lines.quadrature import DEFAULT_NODES, QuadratureLines
 from dfi._parameters import argument, validated_fields
-from dfi.transports.base import Transport, UnsuitableTransportError, repeated_rows
-from dfi.transports.curved import CurvedTransport
-from dfi.transports.gaussian import Gaussian
-from dfi.transports.margins import count_rows, fit_margin
-from dfi.transports.potential import AGAIN, PENALTIES, fit_potential
+from dfi._scoring.error import LineError, most_nodes, with_nodes
+from dfi._scoring.forms import change_product, influence
+from dfi._scoring.line_shares import Attribution, line_shares, node_variance
+from dfi.transports.base import FittedTransport, Transport, UnsuitableTransportError, repeated_rows
+from dfi.transports.blocks import BlockTransport, DonorLaw
+from dfi.transports.curved import CurvedTransport, curve_nodes
+from dfi.transports.gaussian import Gaussian, LinearTransport
+from dfi.transports.held_out import (
+    Gain,
+    Search,
+    coordinates_of,
+    curved_columns,
+    margins_of,
+    scored,
+    searched,
+    valued,
+    whitened,
+)
+from dfi.transports.potential import AGAIN, Potential, fit_potential
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
     from dfi._data.columns import Column
-    from dfi._scoring.line_shares import Attribution
+    from dfi._scoring.donors import Joint
+    from dfi._scoring.scores import Task
     from dfi._types import Bools, Floats, Ints, Plain
-    from dfi.transports.base import FittedTransport
-    from dfi.transports.gaussian import LinearTransport
+    from dfi.losses import Loss
     from dfi.transports.margins import Margin
-    from dfi.transports.potential import Potential
 
-MARGIN_ERRORS = 3.5
-"""Standard errors of likelihood that normal scores of a column have to gain."""
-
-MOST_OF_A_ROW = 5.0
-"""Gain that one row may show: a single far one must not decide, nor hide what others gain."""
-
-HELD_OUT = 0.3
-SEARCH_ROWS, FIT_ROWS = 3000, 10_000
-"""Rows that penalties are compared on, and that the potential is fitted to, a sample of more."""
-
-COARSE = 8.0
-"""Rows a margin is fitted to, over those it is told of, where its likelihood is compared."""
-
-SEARCHED = 120
-"""Most iterations for a penalty, each of which starts from the one before."""
+FIT_ROWS = 10_000
+"""Rows that the potential is fitted to, a sample of more."""
 
 REFIT_ROWS, REFIT_NODES = 120, 8
 """Rows and nodes of a curve by which refits are compared: a curve takes Newton's method."""
+
+SHARE_NODES = 16
+"""Nodes of a curve for the shares of its variance, where units are blocks."""
 
 SCORED_ROWS = 2000
 """Rows that are scored by default, a random sample of more."""
 
 
 @dataclass(frozen=True)
-class Gain:
-    """What a map gains in log-likelihood on held-out rows, a row on average, and its error."""
+class Bent:
+    """The potential of some columns, and what held-out rows said of it.
 
-    mean: float
-    error: float
-
-    @classmethod
-    def of(cls, gains: Floats, mass: Floats) -> Gain:
-        """Average the gains of rows, none by more than :data:`MOST_OF_A_ROW`."""
-        gains = np.clip(gains, -MOST_OF_A_ROW, MOST_OF_A_ROW)
-        share = mass / mass.sum()
-        mean = float(share @ gains)
-        return cls(mean, float(np.sqrt(np.sum(share**2 * (gains - mean) ** 2))))
-
-    def clear(self, errors: float) -> bool:
-        """Return whether it is above so many standard errors."""
-        return self.mean > errors * self.error
-
-    def __str__(self) -> str:
-        return f"{self.mean:.2g} a row (standard error {self.error:.1g})"
-
-
-@dataclass(frozen=True)
-class Search:
-    """What held-out rows say: the columns that ask for normal scores, and the best penalty.
-
-    ``asked`` columns are clearly likelier as normal scores on their own; ``margins`` are those of
-    the likeliest map, ``gain`` what it gains over the linear map, ``beyond`` what the potential
-    gains over the better of normal scores (where any are asked for) and the linear map.
+    ``positions`` are theirs in the matrix, ``curved`` those of their white coordinates.
     """
 
-    asked: tuple[int, ...]
-    margins: tuple[int, ...]
-    penalty: float
-    gain: Gain
-    beyond: Gain
-
-
-NOTHING = Gain(0.0, 0.0)
-
-
-def searched(
-    matrix: Floats,
-    mass: Floats,
-    curved: Ints,
-    constant: Bools,
-    seed: np.random.SeedSequence,
-    *,
-    margins: bool | None = None,
-    penalty: float | None = None,
-) -> Search:
-    """Compare margins and penalties on held-out rows of the ``curved`` columns; None searches."""
-    generator = np.random.default_rng(seed)
-    rows = generator.permutation(np.flatnonzero(mass))[:SEARCH_ROWS]
-    cut = round((1.0 - HELD_OUT) * len(rows))
-    counted = mass[rows]
-    asked = tuple(int(k) for k in curved) if margins else ()
-    if margins is None:
-        gains = (_margin_gains(matrix[rows, k], counted, cut) for k in curved)
-        clear = [Gain.of(gain, counted[cut:]).clear(MARGIN_ERRORS) for gain in gains]
-        asked = tuple(int(k) for k, is_so in zip(curved, clear, strict=True) if is_so)
-    if penalty is not None or len(curved) == 0:
-        return Search(asked, asked, np.inf if penalty is None else penalty, NOTHING, NOTHING)
-    plain, kept = None, counted[cut:]
-    straight, best = np.zeros(len(rows) - cut), np.zeros(len(rows) - cut)
-    chosen: tuple[tuple[int, ...], float] = (), np.inf
-    for bent in dict.fromkeys(((), asked)):
-        base = _Base.of(matrix[rows], counted, bent, constant, cut)
-        plain = base.likelihood if plain is None else plain
-        if bent == asked:
-            straight = base.likelihood - plain
-        white = base.white[:, np.searchsorted(base.active, curved)]
-        for each, gained in _penalties(white, counted, cut):
-            total = base.likelihood - plain + gained
-            if Gain.of(total, kept).mean > Gain.of(best, kept).mean:
-                best, chosen = total, (bent, each)
-    return Search(asked, *chosen, Gain.of(best, kept), Gain.of(best - straight, kept))
-
-
-@dataclass(frozen=True)
-class _Base:
-    """White rows after some margins, by the first rows, and log-likelihoods of the rest."""
-
-    white: Floats
-    active: Ints
-    likelihood: Floats
-
-    @classmethod
-    def of(
-        cls, matrix: Floats, mass: Floats, bent: Sequence[int], constant: Bools, cut: int
-    ) -> _Base:
-        margins = _margins(matrix[:cut], mass[:cut], bent)
-        scores, slopes = matrix.copy(), np.zeros(len(matrix) - cut)
-        for k, margin in margins.items():
-            scores[:, k], slope = extended(margin, matrix[:, k])
-            slopes += np.log(slope[cut:])
-        linear = _whitening().by_column(scores[:cut], Weights(mass[:cut], "sampling"), constant)
-        white = linear.encode(scores)
-        scale = linear.geometry.scale[linear.active]
-        roots = linear.eigenvalues[linear.eigenvalues > 0]
-        volume = -np.sum(np.log(scale)) - 0.5 * np.sum(np.log(roots))
-        return cls(white, linear.active, slopes + volume - 0.5 * np.sum(white[cut:] ** 2, axis=1))
-
-
-def _penalties(white: Floats, mass: Floats, cut: int) -> Iterator[tuple[float, Floats]]:
-    """Yield penalties, infinity first, and what held-out rows gain under each."""
-    plain, potential, highest = 0.5 * np.sum(white[cut:] ** 2, axis=1), None, 0.0
-    yield np.inf, np.zeros(len(plain))
-    for penalty in PENALTIES:
-        potential = fit_potential(white[:cut], mass[:cut], penalty, potential, iterations=SEARCHED)
-        gains = plain - potential.gradient(white[cut:])[1]
-        yield penalty, gains
-        gain = Gain.of(gains, mass[cut:])
-        highest = max(highest, gain.mean)
-        if gain.mean < highest - 2.0 * gain.error:
-            return  # smaller penalties only follow the noise further
-
-
-def extended(margin: Margin, values: Floats) -> tuple[Floats, Floats]:
-    """Return normal scores, straight on beyond the outermost values, and their slopes."""
-    spacing = np.diff(margin.scores) / np.diff(margin.values)
-    cell = np.clip(np.searchsorted(margin.values, values) - 1, 0, len(spacing) - 1)
-    return margin.scores[cell] + spacing[cell] * (values - margin.values[cell]), spacing[cell]
-
-
-def _margin_gains(column: Floats, mass: Floats, cut: int) -> Floats:
-    """Return the log-likelihood of held-out values by normal scores, less that of a normal law."""
-    share = mass[:cut] / mass[:cut].sum()
-    mean = share @ column[:cut]
-    deviation = np.sqrt(share @ (column[:cut] - mean) ** 2)
-    if not deviation > 0:
-        return np.full(len(column) - cut, -1.0)
-    score, slope = extended(fit_margin(column[:cut], mass[:cut], cut / COARSE), column[cut:])
-    plain = (column[cut:] - mean) / deviation
-    return np.asarray(0.5 * (plain**2 - score**2) + np.log(slope * deviation))
-
-
-def _margins(matrix: Floats, mass: Floats, columns: Sequence[int]) -> dict[int, Margin]:
-    weights = Weights(mass, "sampling")
-    return {k: fit_margin(matrix[:, k], mass, count_rows(weights)) for k in columns}
-
-
-def _scored(matrix: Floats, margins: dict[int, Margin]) -> Floats:
-    scores = matrix.copy()
-    for k, margin in margins.items():
-        scores[:, k] = margin.score(matrix[:, k])
-    return scores
-
-
-def _whitening() -> Gaussian:
-    return Gaussian(reference="empirical", components=None, covariance="sample")
-
-
-def curved_columns(
-    matrix: Floats, mass: Floats, constant: Bools, columns: Sequence[Column] | None
-) -> Ints:
-    """Return the columns that a curved map may bend: units of one column without levels."""
-    single = ~constant
-    for unit in columns or ():
-        if len(unit.positions) > 1:
-            single[list(unit.positions)] = False
-    free = [k for k in np.flatnonzero(single) if not fit_margin(matrix[:, k], mass).discrete]
-    return np.array(free, dtype=np.intp)
-
-
-@dataclass(frozen=True)
-class BrenierTransport(CurvedTransport):
-    """A fitted Brenier map; ``potential`` acts on the latent coordinates ``curved``."""
-
-    design: Transport
-    margins: dict[int, Margin]
-    linear: LinearTransport
+    positions: Ints
     curved: Ints
     potential: Potential
     penalty: float
     gain: Gain
+
+    def latent(self, white: Floats) -> Floats:
+        """Return the latent rows of white ones."""
+        found = white.copy()
+        found[:, self.curved] = self.potential.gradient(white[:, self.curved])[0]
+        return found
+
+    def white(self, latent: Floats) -> Floats:
+        """Return the white rows of latent ones."""
+        found = latent.copy()
+        found[:, self.curved] = self.potential.inverse(latent[:, self.curved])
+        return found
+
+    def told(self, margins: int) -> Plain:
+        """Return what a result reports."""
+        return {
+            "penalty": self.penalty,
+            "margins": margins,
+            "curved": len(self.curved),
+            "gain": self.gain.mean,
+            "gain_se": self.gain.error,
+        }
+
+
+@dataclass(frozen=True)
+class BrenierTransport(CurvedTransport):
+    """A fitted Brenier map of columns that are units of their own."""
+
+    design: Transport
+    margins: dict[int, Margin]
+    linear: LinearTransport
+    bent: Bent
     deviation: Floats
     reference: Reference
 
@@ -264,20 +138,14 @@ class BrenierTransport(CurvedTransport):
 
     def encode(self, matrix: Floats, generator: np.random.Generator | None = None) -> Floats:
         """Return the latent rows; what collinear columns leave open is drawn."""
-        latent = self.linear.encode(_scored(matrix, self.margins))
+        white = self.linear.encode(scored(matrix, self.margins))
         if generator is not None:
-            latent = self.linear.geometry.filled(latent, generator)
-        latent[:, self.curved] = self.potential.gradient(latent[:, self.curved])[0]
-        return latent
+            white = self.linear.geometry.filled(white, generator)
+        return self.bent.latent(white)
 
     def decode(self, latent: Floats) -> Floats:
         """Return the rows of the numeric matrix that belong to latent rows."""
-        white = latent.copy()
-        white[:, self.curved] = self.potential.inverse(latent[:, self.curved])
-        rows = self.linear.decode(white)
-        for k, margin in self.margins.items():
-            rows[:, k] = margin.value(rows[:, k])
-        return rows
+        return valued(self.linear.decode(self.bent.white(latent)), self.margins)
 
     @cached_property
     def _scale(self) -> Floats:
@@ -287,11 +155,10 @@ class BrenierTransport(CurvedTransport):
 
     def jacobian(self, latent: Floats) -> Floats:
         """Return the decoder's Jacobian (n, d, d): standardised feature ``l`` by latent ``j``."""
-        white = latent.copy()
-        white[:, self.curved] = self.potential.inverse(latent[:, self.curved])
+        white, curved = self.bent.white(latent), self.bent.curved
         inner = np.broadcast_to(np.eye(self.n_latent), (len(latent), *[self.n_latent] * 2)).copy()
-        inside = np.ix_(np.arange(len(latent)), self.curved, self.curved)
-        inner[inside] = np.linalg.inv(self.potential.hessian(white[:, self.curved]))
+        inside = np.ix_(np.arange(len(latent)), curved, curved)
+        inner[inside] = np.linalg.inv(self.bent.potential.hessian(white[:, curved]))
         found = np.einsum("l,lk,nkj->nlj", self._scale, self.linear.geometry.decoder, inner)
         scores = self.linear.decode(white)
         for m, k in enumerate(self.active.tolist()):
@@ -305,14 +172,192 @@ class BrenierTransport(CurvedTransport):
 
     def diagnostics(self, owner: Ints) -> Plain:
         """Return what held-out rows said, and what the whitening has."""
-        told = {
-            "penalty": self.penalty,
-            "margins": len(self.margins),
-            "curved": len(self.curved),
-            "gain": self.gain.mean,
-            "gain_se": self.gain.error,
-        }
-        return {**self.linear.diagnostics(owner), "brenier": told}
+        return {**self.linear.diagnostics(owner), "brenier": self.bent.told(len(self.margins))}
+
+
+@dataclass(frozen=True, kw_only=True)
+class BrenierUnits(BlockTransport):
+    """A fitted Brenier map between units; its donors give white coordinates, in scores."""
+
+    margins: dict[int, Margin]
+    bent: Bent
+    deviation: Floats
+    latent_law: Reference
+
+    def points(self, matrix: Floats) -> Floats:
+        """Return rows in scores, where the map to white coordinates is linear."""
+        return scored(matrix, self.margins)
+
+    def encode(self, matrix: Floats, generator: np.random.Generator | None = None) -> Floats:
+        """Return the latent rows, without what collinear columns leave open."""
+        return self.bent.latent(super().encode(self.points(matrix), generator))
+
+    def decode(self, latent: Floats) -> Floats:
+        """Return the rows of the matrix that belong to latent rows."""
+        return valued(super().decode(self.bent.white(latent)), self.margins)
+
+    def draw(self, matrix: Floats, generator: np.random.Generator) -> Floats:
+        """Return latent rows, the random part of collinear units included."""
+        return self.bent.latent(super().draw(self.points(matrix), generator))
+
+    def couple(self, matrix: Floats, generator: np.random.Generator) -> Floats:
+        """Draw ``Z`` given each row."""
+        return self.draw(matrix, generator)
+
+    def moved(self, rows: Floats, latent: Floats, j: int, values: Floats) -> Floats:
+        """Return each row on the curve of latent coordinate ``j``, at each value."""
+        return self.moved_along(rows, latent, np.eye(self.n_latent)[j], values)
+
+    def moved_along(
+        self, rows: Floats, latent: Floats, direction: Floats, values: Floats
+    ) -> Floats:
+        shift = (values[None, :] - (latent @ direction)[:, None]).reshape(-1, 1)
+        there = np.repeat(latent, len(values), axis=0) + shift * direction
+        white = self.bent.white(there) - np.repeat(self.bent.white(latent), len(values), axis=0)
+        points = np.repeat(self.points(rows), len(values), axis=0)
+        return valued(points + white @ self.directions.T, self.margins)
+
+    def diagnostics(self, owner: Ints) -> Plain:
+        """Return what held-out rows said, and what the linear map has."""
+        return {**super().diagnostics(owner), "brenier": self.bent.told(len(self.margins))}
+
+    def law(
+        self,
+        task: Task,
+        joints: Sequence[Joint],
+        rows: Floats | None = None,
+        like: DonorLaw | None = None,
+    ) -> DonorLaw:
+        """Return who gives to whom, in scores and white coordinates."""
+        rows = task.matrix[task.explained] if rows is None else rows
+        return super().law(task, joints, self.points(rows), like)
+
+    def line_model(self, model: LineModel) -> LineModel:
+        """Return a model of scores that is averaged by nodes; what is linear in it stays apart."""
+        smooth = isinstance(model, LinearLines) or (
+            isinstance(model, QuadratureLines) and model.quadrature == "gauss"
+        )
+        rule: Literal["gauss", "equal"] = "gauss" if smooth else "equal"
+        if self.margins:
+            return QuadratureLines(lambda rows: model.predict(valued(rows, self.margins)), rule)
+        linear, slope = as_linear(model), linear_part(model)
+        if linear is not None or slope is None:
+            return QuadratureLines(model.predict, rule) if linear is None else linear
+        apart = LinearLines(slope, 0.0)
+        rest = QuadratureLines(lambda rows: model.predict(rows) - rows @ slope, rule)
+        return SumLines((apart, rest), (1.0, 1.0))
+
+    def _settled(
+        self,
+        task: Task,
+        prepared: list[tuple[LineModel, ...]],
+        joints: Sequence[Joint],
+        law: DonorLaw,
+    ) -> tuple[list[tuple[LineModel, ...]], LineError | None]:
+        asked = task.options.nodes
+        if asked is not None:
+            prepared = [
+                tuple(with_nodes(model, lambda _: asked) for model in models) for models in prepared
+            ]
+        return super()._settled(task, prepared, joints, law)
+
+    def _along_lines(
+        self,
+        models: Sequence[LineModel],
+        points: Floats,
+        values: Sequence[Floats],
+        place: Ints,
+        rows: Ints,
+        task: Task,
+        law: DonorLaw,
+        joints: Sequence[Joint],
+    ) -> tuple[Floats, Floats | float, Floats]:
+        """Score rows of single coordinates along curves, which are straight in blocks alone."""
+        y, white, value = task.y[rows], law.latent[place], np.stack(values)
+        latent = self.bent.latent(white)
+        scores, product = np.zeros((2, len(points), len(joints)))
+        moved = np.zeros((2, *scores.shape))
+        for t, joint in enumerate(joints):
+            j = int(joint.coordinates[0])
+            nodes, weights = self._nodes(j, models)
+            at_once = task.options.memory // (4 * 8 * len(nodes) * points.shape[1])
+            for part in blocks(len(points), at_once):
+                curve = self._curve(latent[part], white[part], j, nodes)
+                there = np.repeat(points[part], len(nodes), axis=0) + curve @ self.directions.T
+                along = np.stack([model.predict(there) for model in models])
+                means = along.reshape(len(models), -1, len(nodes)) @ weights
+                known = value[:, part]
+                scores[part, t] = influence(task.form, y[part], known, means, task.loss)
+                if task.form == "calibrated":
+                    product[part, t] = change_product(known, means)
+                moved[:, part, t] = known[[0, -1]] - means[[0, -1]]
+        return scores, product, moved
+
+    def _nodes(self, j: int, models: Sequence[LineModel]) -> tuple[Floats, Floats]:
+        count = max(most_nodes(model) for model in models)
+        rules = {_quadrature(model) for model in models}
+        rule: Literal["gauss", "equal"] = "equal" if "equal" in rules else "gauss"
+        return curve_nodes(self.latent_law, j, rule, count or DEFAULT_NODES[rule])
+
+    def _curve(self, latent: Floats, white: Floats, j: int, nodes: Floats) -> Floats:
+        """Return how white coordinates change along the curve of latent ``j``, row by row."""
+        rows = np.repeat(latent, len(nodes), axis=0)
+        rows[:, j] = np.tile(nodes, len(latent))
+        if j in self.bent.curved:
+            rows = self.bent.white(rows)
+            return rows - np.repeat(white, len(nodes), axis=0)
+        change = np.zeros_like(rows)
+        change[:, j] = rows[:, j] - np.repeat(white[:, j], len(nodes))
+        return change
+
+    def _attributed(
+        self,
+        latent: Floats,
+        pairs: tuple[Floats, Floats, Floats, Floats],
+        coordinates: Floats,
+        weights: Weights,
+        loss: Loss,
+    ) -> tuple[Floats, Floats]:
+        """Return attributed influence values: single units have their curves' shares."""
+        attributed, shares = super()._attributed(latent, pairs, coordinates, weights, loss)
+        of_curves = self.bent.latent(coordinates)
+        for b, own in enumerate(self.inner.places):
+            if len(own) > 1 or not (own[0] in self.bent.curved or self.margins):
+                continue
+            received = self._received(of_curves, coordinates, int(own[0]), b)
+            attributed += latent[:, [b]] * (received - shares[:, b])
+            shares[:, b] = weights.mean(received)
+        return attributed, shares
+
+    def _received(self, latent: Floats, white: Floats, j: int, unit: int) -> Floats:
+        """Return what units receive of coordinate ``j`` of each row: shares of variance.
+
+        That of a block is of its coordinates within the unit, which are white.
+        """
+        nodes, weights = curve_nodes(self.latent_law, j, "gauss", SHARE_NODES)
+        inner, decoder = self.inner, self.geometry.decoder
+        found = np.empty((len(latent), len(inner.blocks)))
+        for part in blocks(len(latent), 2**22 // (len(nodes) * self.n_latent)):
+            curve = np.repeat(white[part], len(nodes), axis=0)
+            curve += self._curve(latent[part], white[part], j, nodes)
+            within = curve @ decoder.T
+            if self.margins:
+                values = valued(inner.decode(within), self.margins)
+                for block, place in zip(inner.blocks, inner.places, strict=True):
+                    k = int(block.positions[0])
+                    if k in self.margins:
+                        within[:, place[0]] = values[:, k] / self.deviation[k]
+            variance = node_variance(within.reshape(-1, len(nodes), self.n_latent), weights)
+            of_units = np.add.reduceat(variance, [place[0] for place in inner.places], axis=1)
+            found[part] = line_shares(of_units, np.eye(len(inner.blocks))[unit])
+        return found
+
+
+def _quadrature(model: LineModel) -> str:
+    """Return by which rule a model is averaged, "gauss" for a linear one."""
+    if isinstance(model, SumLines):
+        return "equal" if "equal" in map(_quadrature, model.parts) else "gauss"
+    return model.quadrature if isinstance(model, QuadratureLines) else "gauss"
 
 
 @validated_fields
@@ -359,6 +404,11 @@ class Brenier(Transport):
     straight: ClassVar[bool] = False
     scored_rows: ClassVar[int | None] = SCORED_ROWS
 
+    @property
+    def disentangles_units(self) -> bool:
+        """Whether units of several columns are blocks; the paper's slopes are of columns."""
+        return self.attribution == "shares"
+
     def check_parameters(self) -> None:
         """Raise for parameters that no transport can have."""
         super().check_parameters()
@@ -388,25 +438,27 @@ class Brenier(Transport):
         rows, mass = matrix, weights.values
         if repeated is not None:
             rows, mass = matrix[repeated], np.ones(len(repeated))
-        if isinstance(like, BrenierTransport):
+        units = columns if self.disentangles_units else None
+        if isinstance(like, BrenierTransport | BrenierUnits):
             kept = tuple(like.margins)
-            search = Search(kept, kept, like.penalty, like.gain, like.gain)
-            curved, start = like.linear.active[like.curved], like.potential
+            search = Search(kept, kept, like.bent.penalty, like.bent.gain, like.bent.gain)
+            curved, start = like.bent.positions, like.bent.potential
         else:
             curved, start = curved_columns(rows, mass, constant, columns), None
             search = searched(
                 rows, mass, curved, constant, np.random.SeedSequence(self.random_state or 0),
+                columns=units,
                 margins=None if self.margins == "auto" else self.margins,
                 penalty=None if self.penalty == "auto" else float(self.penalty),
             )  # fmt: skip
         if not np.isfinite(search.penalty) and not search.margins:
             return Gaussian().fit_matrix(matrix, weights, constant, columns=columns, like=like)
-        margins = _margins(rows, mass, search.margins)
-        scores, kind = _scored(rows, margins), weights.kind
-        linear = _whitening().by_column(scores, Weights(mass, kind), constant)
-        places = np.searchsorted(linear.active, curved)
+        margins = margins_of(rows, mass, search.margins)
+        scores, counted = scored(rows, margins), Weights(mass, weights.kind)
+        linear = whitened(scores, counted, constant, units, like)
+        curved = curved if np.isfinite(search.penalty) else curved[:0]
+        places = coordinates_of(linear, curved)
         white = linear.encode(scores)
-        places = places if np.isfinite(search.penalty) else places[:0]
         fitted = np.arange(len(white))
         if len(white) > FIT_ROWS:
             fitted = np.random.default_rng(0).permutation(len(white))[:FIT_ROWS]
@@ -415,19 +467,18 @@ class Brenier(Transport):
             **({} if start is None else {"iterations": AGAIN}),
         )  # fmt: skip
         share = mass / mass.sum()
-        found = BrenierTransport(
-            design=self,
-            margins=margins,
-            linear=linear,
-            curved=places,
-            potential=potential,
-            penalty=search.penalty,
-            gain=search.gain,
-            deviation=np.sqrt(share @ (rows - share @ rows) ** 2),
-            reference=Reference.gaussian(),
-        )
-        latent = found.encode(rows, np.random.default_rng(0) if found.draws_latents else None)
-        return replace(found, reference=Reference.empirical(latent, mass))
+        deviation = np.sqrt(share @ (rows - share @ rows) ** 2)
+        bent = Bent(curved, places, potential, search.penalty, search.gain)
+        generator = np.random.default_rng(0) if linear.geometry.null.shape[1] else None
+        if generator is not None:
+            white = linear.geometry.filled(white, generator)
+        law = Reference.empirical(bent.latent(white), mass)
+        if isinstance(linear, BlockTransport):
+            return BrenierUnits(
+                self, linear.active, linear.inner, linear.linear, margins=margins, bent=bent,
+                deviation=deviation, latent_law=law,
+            )  # fmt: skip
+        return BrenierTransport(self, margins, linear, bent, deviation, law)
 
     def specification(self) -> Plain:
         """Return what the estimand depends on."""

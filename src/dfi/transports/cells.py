@@ -167,6 +167,5 @@ class CellsWithoutOf:
     left_out: int
 
     def __call__(self, block: RowBlock) -> LawCells:
-        """Return the cells of a block's rows."""
         kept = self.groups(block.places) != self.left_out
         return LawCellsOf(self.encoder, self.edges).of(block.matrix[kept], block.mass[kept])

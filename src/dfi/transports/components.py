@@ -52,7 +52,7 @@ weights, :math:`(\sum w)^2/\sum w^2` for sampling weights.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Literal
@@ -64,8 +64,6 @@ from scipy.special import betainc, chdtrc, fdtrc, gammainc, gammaincc, ndtr
 from dfi._parameters import TABLE
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from dfi._data.columns import Column
     from dfi._types import Bools, Floats, Ints
     from dfi.transports.covariance import Coordinates
@@ -357,12 +355,7 @@ class _Sample:
         return found, missed
 
     def _evidence(
-        self,
-        k: int,
-        groups: list[Ints],
-        alive: Bools,
-        shared: Floats,
-        ranks: Floats,
+        self, k: int, groups: list[Ints], alive: Bools, shared: Floats, ranks: Floats
     ) -> Floats:
         """Return how clearly component ``k`` depends on each other one, as normal deviates.
 

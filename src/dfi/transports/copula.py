@@ -59,9 +59,9 @@ from dfi._lines.trees.model import TreeLines
 from dfi._parameters import validated_fields
 from dfi._scoring import line_shares
 from dfi._scoring.line_shares import FINEST, NEGLIGIBLE, OUTER, Attribution, Path
-from dfi.transports.components import check_components
+from dfi.transports.components import Components, check_components
 from dfi.transports.gaussian import Gaussian, LinearTransport, Whitening
-from dfi.transports.linear_error import latent_terms
+from dfi.transports.linear_error import MapInfluence, SquaredInfluence, latent_terms
 from dfi.transports.margins import Margin, count_rows, fit_margin
 from dfi.transports.straight import Attributed, StraightTransport
 
@@ -77,9 +77,7 @@ if TYPE_CHECKING:
     from dfi._scoring.scores import Task
     from dfi._types import Bools, Floats, Ints, Plain
     from dfi.transports.base import FittedTransport, Transport
-    from dfi.transports.components import Components
     from dfi.transports.covariance import CovarianceKind, Estimated
-    from dfi.transports.linear_error import MapInfluence, SquaredInfluence
 
 MOST_TABLES = 1024
 """Tabulated means that are kept, some 40 MB: those of all pairs of 32 columns."""

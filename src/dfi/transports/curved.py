@@ -47,14 +47,7 @@ from dfi._parameters import one_of
 from dfi._scoring.error import CheckedRows, LineError, same, settle_nodes
 from dfi._scoring.forms import calibrated, change_product, influence
 from dfi._scoring.line_shares import Attribution, line_shares, node_variance
-from dfi._scoring.scores import (
-    FoldScores,
-    Scores,
-    Task,
-    calibrate,
-    put_together,
-    rows_held_out,
-)
+from dfi._scoring.scores import FoldScores, Scores, Task, calibrate, put_together, rows_held_out
 from dfi.transports.base import (
     FittedTransport,
     Transport,
@@ -67,7 +60,7 @@ from dfi.transports.base import (
 from dfi.warnings import TransportWarning, warn
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from dfi._data.columns import Column
     from dfi._models.crossfit import FoldModels
@@ -80,6 +73,9 @@ JACKKNIFE_ROWS = 400
 
 ROUND_TRIP = 0.05
 """Root mean square error of decode(encode(X)), in standard deviations, that is worth a warning."""
+
+AT_ONCE = 16_384
+"""Rows up to which the curves of several coordinates are predicted together."""
 
 STEP = 1e-3
 FEW_ATOMS = 64
@@ -444,25 +440,53 @@ class _Curves:
         scores, received = np.empty((n, d)), np.empty((n, d, d))
         product = np.zeros((n, d))
         outcome = task.y[fold.test]
-        for j, (nodes, weights) in enumerate(laws):
-            at_once = int(task.options.memory / (4 * 8 * len(nodes) * task.matrix.shape[1]))
-            for part in blocks(n, at_once):
-                rows = np.repeat(self.latent[fold.test[part]], len(nodes), axis=0)
-                rows[:, j] = np.tile(nodes, part.stop - part.start)
-                decoded = transport.decode(rows)
-                along = np.stack([p(decoded) for p in fold.predictors])
-                along = along.reshape(len(fold.predictors), -1, len(nodes))
+        at_once = task.options.memory // (4 * 8 * task.matrix.shape[1])
+        for part, coordinates in _pieces(n, [len(nodes) for nodes, _ in laws], at_once):
+            lines, decoded = [], []
+            for j in coordinates:
+                nodes = laws[j][0]
+                lines.append(np.repeat(self.latent[fold.test[part]], len(nodes), axis=0))
+                lines[-1][:, j] = np.tile(nodes, part.stop - part.start)
+                decoded.append(transport.decode(lines[-1]))
+            together = np.concatenate(decoded) if len(decoded) > 1 else decoded[0]
+            predicted = np.stack([predictor(together) for predictor in fold.predictors])
+            starts = np.cumsum([0, *(len(rows) for rows in lines)])
+            for k, j in enumerate(coordinates):
+                nodes, weights = laws[j]
+                along = predicted[:, starts[k] : starts[k + 1]]
+                means = along.reshape(len(along), -1, len(nodes)) @ weights
                 y = outcome[part]
-                means = along @ weights
                 scores[part, j] = influence(task.form, y, values[:, part], means, task.loss)
                 if task.form == "calibrated":
                     product[part, j] = change_product(values[:, part], means)
-                received[part, :, j] = received_along(transport, rows, decoded, j, nodes, weights)
+                received[part, :, j] = received_along(
+                    transport, lines[k], decoded[k], j, nodes, weights
+                )
         if task.advance is not None:
             task.advance(n)
         attributed = np.einsum("ilj,ij->il", received, scores)
         found = FoldScores(scores, attributed, values.mean(axis=0))
         return _FoldCurves(found, received, product)
+
+
+def _pieces(n: int, nodes: list[int], most: int) -> Iterator[tuple[slice, list[int]]]:
+    """Yield rows and coordinates whose curves are predicted at once, by ``most`` rows or fewer.
+
+    A model of many trees takes as long for a hundred rows as for one: curves of few rows are put
+    together, up to :data:`AT_ONCE`, above which they would leave the processor's cache.
+    """
+    together: list[int] = []
+    for j, count in enumerate(nodes):
+        if together and n * (count + sum(nodes[k] for k in together)) > min(most, AT_ONCE):
+            yield slice(0, n), together
+            together = []
+        if n * count > most:
+            for part in blocks(n, most // count):
+                yield part, [j]
+        else:
+            together.append(j)
+    if together:
+        yield slice(0, n), together
 
 
 class UserMap(Protocol):

@@ -505,12 +505,7 @@ def _step(kernel: NDArray[Real], a: Floats, log_u: Floats) -> tuple[Floats, Floa
 
 
 def _fill(
-    kernel: NDArray[Real],
-    rows: Floats,
-    targets: Floats,
-    f: Floats,
-    g: Floats,
-    epsilon: float,
+    kernel: NDArray[Real], rows: Floats, targets: Floats, f: Floats, g: Floats, epsilon: float
 ) -> None:
     """Fill the kernel, potentials absorbed; entries are kept off overflow and denormal numbers."""
     for part in blocks(len(rows), SOLVER_ENTRIES // len(targets)):

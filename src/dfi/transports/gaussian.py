@@ -31,12 +31,13 @@ import numpy as np
 
 from dfi._data import source as rows_in_blocks
 from dfi._data.levels import constant_columns
-from dfi._data.moments import GroupedMomentsOf, MomentsOf
-from dfi._data.source import SAMPLE_ROWS, SAMPLE_SEED, MatrixSource
-from dfi._lines.base import Reference, ReferenceKind
+from dfi._data.moments import GroupedMomentsOf, Moments, MomentsOf, RowGroups
+from dfi._data.source import SAMPLE_ROWS, SAMPLE_SEED, MatrixSource, RowSource
+from dfi._lines.base import LineModel, Reference, ReferenceKind
+from dfi._lines.linked import before_map
 from dfi._parameters import check, validated_fields
 from dfi._scoring.geometry import MANY_COLUMNS, Geometry, components_of
-from dfi.transports.base import Transport
+from dfi.transports.base import FittedTransport, Transport
 from dfi.transports.blocks import (
     BlockAttribution,
     BlockTransport,
@@ -45,7 +46,7 @@ from dfi.transports.blocks import (
     whitened_by,
     within_units,
 )
-from dfi.transports.cells import CellsWithoutOf, LawCellsOf, cell_edges, lowered
+from dfi.transports.cells import CellsWithoutOf, Encoder, LawCells, LawCellsOf, cell_edges, lowered
 from dfi.transports.components import (
     RELATIVE_FLOOR,
     Components,
@@ -55,6 +56,7 @@ from dfi.transports.components import (
 )
 from dfi.transports.covariance import (
     WIDE,
+    Coordinates,
     CovarianceKind,
     Estimated,
     FourthPowersOf,
@@ -68,7 +70,13 @@ from dfi.transports.covariance import (
     places,
     row_keys,
 )
-from dfi.transports.linear_error import attributed_influence, latent_terms, refuse_derived
+from dfi.transports.linear_error import (
+    MapInfluence,
+    SquaredInfluence,
+    attributed_influence,
+    latent_terms,
+    refuse_derived,
+)
 from dfi.transports.margins import count_rows
 from dfi.transports.straight import Attributed, StraightTransport
 
@@ -76,16 +84,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from dfi._data.columns import Column
-    from dfi._data.moments import Moments, RowGroups
-    from dfi._data.source import RowSource
     from dfi._data.weights import Weights
     from dfi._lines.choose import Quadrature
     from dfi._scoring.lines import LineScores
     from dfi._types import Bools, Floats, Ints, Plain
-    from dfi.transports.base import FittedTransport
-    from dfi.transports.cells import Encoder, LawCells
-    from dfi.transports.covariance import Coordinates
-    from dfi.transports.linear_error import MapInfluence, SquaredInfluence
 
 
 @dataclass(frozen=True)
@@ -172,6 +174,9 @@ class LinearTransport(StraightTransport):
 
     def decode(self, latent: Floats) -> Floats:
         return self.geometry.decode(latent)
+
+    def in_latent(self, model: LineModel) -> LineModel | None:
+        return before_map(model, self.geometry.center, self.geometry.directions)
 
     def draw(self, matrix: Floats, generator: np.random.Generator) -> Floats:
         return self.geometry.with_random_part(self.encode(matrix), generator)

@@ -31,7 +31,7 @@ spelled out, row by row.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar, Literal, Protocol, cast
 
@@ -40,12 +40,11 @@ from scipy.special import ndtr, ndtri
 
 from dfi._lines.base import Reference
 from dfi._parameters import TABLE, argument, check, validated_fields
-from dfi.transports.base import Transport, UnsuitableTransportError, repeated_rows
+from dfi.transports.base import FittedTransport, Transport, UnsuitableTransportError, repeated_rows
 from dfi.transports.curved import CurvedTransport, differences, neighbours, uniform_reference
 from dfi.transports.margins import Margin, count_rows, fit_margin
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
     from types import ModuleType
 
     from sklearn.utils import Tags
@@ -54,7 +53,6 @@ if TYPE_CHECKING:
     from dfi._data.weights import Weights
     from dfi._scoring.line_shares import Attribution
     from dfi._types import Bools, Floats, Ints, Plain
-    from dfi.transports.base import FittedTransport
 
 STEP = 0.1
 """Half-width of the differences, in latent standard deviations: wide enough that the roughness of

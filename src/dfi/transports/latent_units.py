@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dfi._scoring.donors import Joint
-from dfi._scoring.scores import fold_lines
+from dfi._scoring.scores import Task, fold_lines
 from dfi.transports.blocks import BlockTransport
 from dfi.transports.linear_error import MapInfluence
 from dfi.transports.straight import StraightTransport
@@ -16,7 +16,6 @@ from dfi.transports.straight import StraightTransport
 if TYPE_CHECKING:
     from dfi._lines.base import LineModel, Reference
     from dfi._scoring.geometry import Geometry
-    from dfi._scoring.scores import Task
     from dfi._types import Floats, Ints
     from dfi.transports.base import FittedTransport
 
@@ -56,7 +55,6 @@ class LatentUnits:
 
     @property
     def owner(self) -> Ints:
-        """The unit of each coordinate."""
         found = np.empty(self.latent.shape[1], dtype=np.intp)
         for place, joint in enumerate(self.joints):
             found[joint.coordinates] = place

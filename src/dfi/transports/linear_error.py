@@ -73,14 +73,13 @@ import numpy as np
 
 from dfi._data import source as rows_in_blocks
 from dfi._lines.base import blocks
-from dfi._scoring.lines import row_sample
+from dfi._scoring.lines import LineScores, row_sample
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from dfi._data.weights import Weights
     from dfi._scoring.geometry import Geometry
-    from dfi._scoring.lines import LineScores
     from dfi._scoring.scores import Scores
     from dfi._types import Floats, Ints, Plain
     from dfi.transports.gaussian import LinearTransport
@@ -248,10 +247,7 @@ def _smoothing_terms(influence: MapInfluence, gradient: Floats, curvature: Float
 
 
 def attributed_influence(
-    latent_influence: Floats,
-    scores: Floats,
-    geometry: Geometry,
-    influence: MapInfluence | None,
+    latent_influence: Floats, scores: Floats, geometry: Geometry, influence: MapInfluence | None
 ) -> Floats:
     """Return the attributed influence values, (n, d), from uncentred latent ones.
 

@@ -31,12 +31,13 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
-from dfi._lines.base import Lines, blocks
+from dfi._lines.base import LineModel, LineMoments, Lines, blocks
 from dfi._lines.curves import mean_curves
-from dfi._scoring.donors import Donors, canonical_order, replaced_rows
+from dfi._scoring.donors import Donors, Joint, canonical_order, replaced_rows
 from dfi._scoring.error import unspent
 from dfi._scoring.latent_shapley import (
     POINTS_AT_ONCE,
+    LatentGame,
     LatentRows,
     middle_effects,
     order_four,
@@ -51,10 +52,7 @@ if TYPE_CHECKING:
 
     from dfi._data.columns import Column
     from dfi._data.weights import Weights
-    from dfi._lines.base import LineModel, LineMoments
     from dfi._lines.choose import Quadrature
-    from dfi._scoring.donors import Joint
-    from dfi._scoring.latent_shapley import LatentGame
     from dfi._types import Bools, Floats, Ints
     from dfi.transports.base import FittedTransport
 
@@ -175,11 +173,7 @@ def players_of(
 
 
 def explain_rows(
-    players: Players,
-    matrix: Floats,
-    *,
-    refine: int | None,
-    seed: np.random.SeedSequence,
+    players: Players, matrix: Floats, *, refine: int | None, seed: np.random.SeedSequence
 ) -> LocalRows:
     """Explain rows by the Shapley values of the players, to second or (``refine``) fourth order."""
     parts = [

@@ -62,9 +62,6 @@ RIDGE = 1e-6
 ITERATIONS, AGAIN = 400, 20
 """Most iterations of a fit, and of one that starts from a fit to nearly the same rows."""
 
-INVERTED = 1e-10
-"""Error of the latent row at which Newton's method stops."""
-
 
 @dataclass(frozen=True)
 class Ridges:
@@ -166,7 +163,7 @@ class Potential:
 
         latent = kernel_array(latent, np.float64)
         rows = np.empty_like(latent)
-        potential_inverse(latent, *self._parameters, INVERTED, rows)
+        potential_inverse(latent, *self._parameters, rows)
         return rows
 
     def hessian(self, rows: Floats) -> Floats:

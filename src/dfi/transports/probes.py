@@ -10,7 +10,13 @@ import numpy as np
 from dfi._lines.base import LineMoments, Lines
 from dfi._scoring.lines import scores_along
 from dfi._scoring.sensitivity import hermite_sensitivity
-from dfi.transports.base import N_GROUPS, dealt, group_influence, with_transport_error
+from dfi.transports.base import (
+    N_GROUPS,
+    FittedTransport,
+    dealt,
+    group_influence,
+    with_transport_error,
+)
 from dfi.transports.blocks import BlockTransport
 from dfi.transports.linear_error import MapInfluence
 from dfi.transports.straight import StraightTransport
@@ -23,7 +29,6 @@ if TYPE_CHECKING:
     from dfi._scoring.geometry import Geometry
     from dfi._scoring.scores import ReadFold, Task
     from dfi._types import Bools, Floats, Ints
-    from dfi.transports.base import FittedTransport
 
 FEWEST_ROWS = 5
 """Rows for each latent coordinate below which probes of units are not scored."""
@@ -43,13 +48,13 @@ class ProbeScores:
 
 def why_unprobed(transport: FittedTransport, task: Task) -> str | None:
     """Return why probes are not scored under a fitted transport; None where they are."""
+    if not transport.design.straight:
+        return "a second fit of this transport would cost as much as the first"
     if isinstance(transport, BlockTransport):
         # the transport is taken as known, which with few rows would call noise significant
         wide = FEWEST_ROWS * transport.n_latent > len(task.explained)
         return f"there are fewer than {FEWEST_ROWS} rows for each column" if wide else None
-    if not isinstance(transport, StraightTransport):
-        return "a second fit of this transport would cost as much as the first"
-    if transport.geometry.smoothing < 1.0:
+    if isinstance(transport, StraightTransport) and transport.geometry.smoothing < 1.0:
         return "the entropic bridge averages many lines for every row"
     return None
 

@@ -48,17 +48,11 @@ from scipy import stats
 
 from dfi._models.parallel import in_parallel
 from dfi._scoring.error import unspent
-from dfi._scoring.lines import row_sample, unread_coordinates
+from dfi._scoring.lines import LineScores, row_sample, unread_coordinates
 from dfi._scoring.sampling import of_sample
-from dfi._scoring.scores import Scores, fold_lines, pooled_scores, rows_at_once
-from dfi._scoring.swapped import changes_along
-from dfi.transports.base import (
-    STRAIGHT_ONLY,
-    FittedTransport,
-    jackknifed,
-    kept_factors,
-    thin,
-)
+from dfi._scoring.scores import FoldLines, Scores, Task, fold_lines, pooled_scores, rows_at_once
+from dfi._scoring.swapped import Changes, Corrected, changes_along
+from dfi.transports.base import STRAIGHT_ONLY, FittedTransport, jackknifed, kept_factors, thin
 from dfi.transports.linear_error import (
     FIXED,
     MapInfluence,
@@ -79,10 +73,7 @@ if TYPE_CHECKING:
     from dfi._lines.choose import Quadrature
     from dfi._models.crossfit import FoldModels
     from dfi._scoring.geometry import Geometry
-    from dfi._scoring.lines import LineScores
-    from dfi._scoring.scores import FoldLines, Task
     from dfi._scoring.sensitivity import Differences
-    from dfi._scoring.swapped import Changes, Corrected
     from dfi._types import Bools, Floats, Ints, Plain
     from dfi.losses import Loss
     from dfi.transports.gaussian import LinearTransport

@@ -45,20 +45,16 @@ from joblib import delayed
 from scipy.linalg import cho_factor, cho_solve
 from scipy.sparse import csr_array
 
-from dfi._lines.base import blocks
-from dfi._models.crossfit import split_variance
+from dfi._lines.base import LineModel, blocks
+from dfi._models.crossfit import FoldModels, split_variance
 from dfi._models.parallel import in_parallel
-from dfi._scoring.forms import explained_rows
-from dfi._scoring.scores import fold_lines, partners, pool
+from dfi._scoring.forms import ScoreForm, Stretch, explained_rows
+from dfi._scoring.scores import Scores, Task, fold_lines, partners, pool
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from dfi._data.weights import Weights
-    from dfi._lines.base import LineModel
-    from dfi._models.crossfit import FoldModels
-    from dfi._scoring.forms import ScoreForm, Stretch
-    from dfi._scoring.scores import Scores, Task
     from dfi._types import Floats, Ints
     from dfi.losses import Loss
     from dfi.transports.base import FittedTransport
@@ -77,8 +73,17 @@ MOST_ROWS, FEWEST_ROWS = 2560, 64
 FEWEST_NODES = 32
 """Rows of a fold's graph; folds with fewer borrow rows of others, as ends of walks alone."""
 
+WIDE = 100
+"""Coordinates from which on models that have a closed form are written in these."""
+
 NUMBERS_AT_ONCE = 1 << 22
 """Numbers in the rows that a model is asked about at once: 32 MB."""
+
+OWN_SHARE = 0.05
+"""How much of a part counts beside its interactions where they take up an error that is theirs."""
+
+UNCORRELATED = 1e-6
+"""Correlation of the rows of two units that is rounding: their transport has removed it."""
 
 PATH_NODES = 8
 """Gauss-Legendre nodes along the way from the mean to a prediction."""
@@ -88,13 +93,15 @@ PATH_NODES = 8
 class Parts:
     """Parts of what is explained as uncentred influence values (n, units), in both spaces.
 
-    ``*_by_repeat`` (repeats, units) are the means of each repeated split.
+    ``*_by_repeat`` (repeats, units) are the means of each repeated split. ``crossed`` are products
+    of different units among the influence values (:func:`_crossed`), in both spaces.
     """
 
     latent: Floats
     attributed: Floats
     latent_by_repeat: Floats
     attributed_by_repeat: Floats
+    crossed: tuple[Floats, Floats]
 
     def extrapolated(self, smaller: Parts) -> Parts:
         """Return the parts that models of ever more rows tend to, as scores do."""
@@ -104,6 +111,10 @@ class Parts:
             2.0 * self.attributed - smaller.attributed,
             2.0 * self.latent_by_repeat - smaller.latent_by_repeat[repeats],
             2.0 * self.attributed_by_repeat - smaller.attributed_by_repeat[repeats],
+            (
+                2.0 * self.crossed[0] - smaller.crossed[0],
+                2.0 * self.crossed[1] - smaller.crossed[1],
+            ),
         )
 
     def stretched(self, stretch: Stretch, weights: Weights) -> Parts:
@@ -113,27 +124,34 @@ class Parts:
             stretch.of_scores(self.attributed, weights),
             stretch.factor * self.latent_by_repeat,
             stretch.factor * self.attributed_by_repeat,
+            (stretch.factor * self.crossed[0], stretch.factor * self.crossed[1]),
         )
 
     def with_error(self, scores: Scores, weights: Weights) -> Parts:
         r"""Return the parts with the transport's own error in their influence values.
 
         Of the total effects :math:`T` it is the difference :math:`\tau` of what accounts for it and
-        what does not. What is explained does not depend on the transport, and an additive
-        regression has the same parts as total effects, so that parts have
+        what does not. An additive regression has the same parts as total effects, so both have the
+        same influence values in the end; without the transport's error, parts have products
+        :math:`\chi` of different units more (:func:`_crossed`), which a transport that makes the
+        rows uncorrelated leaves without error. So parts have
 
-        .. math:: \tau_l - w_l \textstyle\sum_k \tau_k, \qquad w_l \propto |T_l - \phi_l|:
+        .. math:: \tau_l - \chi_l - w_l \textstyle\sum_k (\tau_k - \chi_k), \qquad
+                  w_l \propto |T_l - \phi_l| + \tfrac1{20} |\phi_l|,
 
-        exact without interactions. Where there are some it is theirs that :math:`\sum_k \tau_k`
-        moves.
+        as what is explained does not depend on the transport: exact without interactions, where the
+        sum is 0. Where there are some it is theirs that the sum moves.
         """
         known = scores.known
+
+        def aware(parts: Floats, total: Floats, without: Floats, crossed: Floats) -> Floats:
+            terms = total - without
+            return _with_terms(parts, terms - crossed, without, weights) if terms.any() else parts
+
         return replace(
             self,
-            latent=_with_terms(self.latent, scores.latent - known.latent, known.latent, weights),
-            attributed=_with_terms(
-                self.attributed, scores.attributed - known.attributed, known.attributed, weights
-            ),
+            latent=aware(self.latent, scores.latent, known.latent, self.crossed[0]),
+            attributed=aware(self.attributed, scores.attributed, known.attributed, self.crossed[1]),
         )
 
     def as_scores(self, scores: Scores) -> Scores:
@@ -156,16 +174,15 @@ class Parts:
             _with_split(self.attributed @ membership, attributed, weights, halvings),
             latent,
             attributed,
+            (self.crossed[0] @ membership, self.crossed[1] @ membership),
         )
 
 
 def _with_terms(parts: Floats, terms: Floats, total: Floats, weights: Weights) -> Floats:
-    if not terms.any():
-        return parts
     terms = terms - weights.mean(terms)
     size = np.abs(weights.mean(total) - weights.mean(parts))
     own = np.abs(weights.mean(parts))
-    share = size + 1e-6 * own
+    share = size + OWN_SHARE * own
     share = share / share.sum() if share.sum() > 0 else np.full(len(share), 1.0 / len(share))
     return np.asarray(parts + terms - np.outer(terms.sum(axis=1), share))
 
@@ -254,12 +271,42 @@ def explained_parts(
     # along the direction of a unit of several columns attributed scores go another way
     directed = known.attributed - known.latent @ shares.T if transport.shares_variance else 0.0
     attributed = moved + directed
+    crossed = np.zeros_like(latent)
+    if task.loss.is_square:
+        coded = transport.draw(task.matrix[rows], generator)
+        crossed = _crossed(coded, found, task.folds, transport.drawn_as_one, weights)
     return Parts(
         latent,
         attributed,
         by_repeat,
         by_repeat @ shares.T + weights.mean(attributed) - weights.mean(moved),
+        (crossed, crossed @ shares.T),
     )
+
+
+def _crossed(
+    latent: Floats,
+    found: Sequence[_Walked],
+    folds: Sequence[FoldModels],
+    unit_of: Ints,
+    weights: Weights,
+) -> Floats:
+    r"""Return products of different units among the influence values of parts, (n, units).
+
+    With :math:`g_{ij}` the linear part of :math:`\psi_{ij}` in the latent coordinates of its unit,
+    parts have :math:`\chi_{ij} = g_{ij} \sum_{k \ne j} g_{ik}`. Counted are pairs of units that the
+    transport has made uncorrelated in these very rows: their products have mean 0 in every sample,
+    and no error.
+    """
+    mass = np.array([len(fold.test) for fold in folds], dtype=np.float64)
+    slopes = np.average([one.slopes for one in found], axis=0, weights=mass)
+    units = np.arange(found[0].parts.shape[1])
+    linear = (latent * slopes) @ (unit_of[:, None] == units)
+    share = weights.values / weights.values.sum()
+    moments = (linear * share[:, None]).T @ linear
+    size = np.sqrt(np.diag(moments))
+    apart = np.abs(moments) <= UNCORRELATED * np.outer(size, size)
+    return np.asarray(linear * (linear @ apart))
 
 
 def _seeds(
@@ -293,10 +340,14 @@ def _chances(shares: Floats, n_units: int) -> Floats:
 
 @dataclass(frozen=True)
 class _Walked:
-    """What is explained of the rows of a fold, (n,), and parts of those that were drawn."""
+    """What is explained of the rows of a fold, (n,), and parts of those that were drawn.
+
+    ``slopes`` are those of local values on the latent coordinates of their unit, over the models.
+    """
 
     explained: Floats
     parts: Floats
+    slopes: Floats
 
 
 def _walked(
@@ -320,7 +371,7 @@ def _walked(
     levels = [level] * len(models)
     if task.form == "cpi":
         levels = [float(np.average(values[0], weights=mass if mass.any() else None))]
-    psi = local_values(models, own, rows, standing, task, transport, rank, seed)
+    psi, latent = local_values(models, own, rows, standing, task, transport, rank, seed)
     few = [value[at] for value in values]
     slopes = path_slopes(task.form, task.loss, y[at], few, level)
     parts = np.zeros(psi.shape[1:])
@@ -331,7 +382,11 @@ def _walked(
         complete = of_model + np.outer(away, _weights(of_model * (value - middle)[:, None]))
         parts += slope[:, None] * complete
         left -= slope * (value - middle)
-    return _Walked(explained, parts + np.outer(left, _weights(parts)))
+    of_unit = psi.mean(axis=0)[:, transport.drawn_as_one]
+    square = standing[own] @ latent**2
+    product = standing[own] @ (latent * of_unit)
+    linear = np.divide(product, square, out=np.zeros_like(square), where=square > 0)
+    return _Walked(explained, parts + np.outer(left, _weights(parts)), linear)
 
 
 def _weights(parts: Floats) -> Floats:
@@ -350,8 +405,10 @@ def local_values(
     transport: FittedTransport,
     rank: Ints,
     seed: np.random.SeedSequence,
-) -> Floats:
+) -> tuple[Floats, Floats]:
     r"""Return :math:`\psi` of rows, centred, by least squares of walks, (models, n, units).
+
+    Their latent coordinates come with them.
 
     ``standing`` is how many rows each drawn one stands for.
     """
@@ -368,20 +425,27 @@ def local_values(
     worth[len(own) :] = worth[: len(own)].mean() if len(own) else 1.0
     n_units = int(transport.drawn_as_one.max(initial=-1)) + 1
     if len(nodes) < 2 or n_units == 0:
-        return np.zeros((len(models), len(own), n_units))
+        none = np.zeros((len(own), len(transport.drawn_as_one)))
+        return np.zeros((len(models), len(own), n_units)), none
     latent = transport.draw(task.matrix[nodes], generator)
     tails, heads, counted = _edges(worth, generator)
     place = generator.permuted(np.tile(np.arange(n_units), (len(tails), 1)), axis=1)[:, rank]
 
+    # a closed form of many columns is one of as many coordinates: decoding takes most of the time
+    short = [transport.in_latent(model) for model in models if latent.shape[1] >= WIDE]
+    known = [model for model in short if model is not None]
+
     def predicted(givers: Ints) -> list[Floats]:
         mixed = latent[givers[:, transport.drawn_as_one], np.arange(latent.shape[1])]
+        if len(known) == len(models):
+            return [model.predict(mixed) for model in known]
         points = transport.decode(mixed) + transport.undecoded(task.matrix, nodes[givers])
         return [model.predict(points) for model in models]
 
     ends = np.stack(predicted(np.tile(np.arange(len(nodes))[:, None], (1, n_units))))
     if n_units == 1:
         middle = (ends @ worth / worth.sum())[:, None]
-        return np.asarray((ends - middle)[:, : len(own), None])
+        return np.asarray((ends - middle)[:, : len(own), None]), latent[: len(own)]
     change = np.empty((len(models), len(tails), n_units))
     size = NUMBERS_AT_ONCE // (2 * n_units * max(n_units, task.matrix.shape[1]))
     for part in blocks(len(tails), max(1, size)):
@@ -400,7 +464,8 @@ def local_values(
             back = np.take_along_axis(gained[:, 1], n_units - 1 - where, axis=1)
             change[model, part] = 0.5 * (ahead + back)
     psi = _least_squares(change, tails, heads, counted, len(nodes))
-    return np.asarray(psi - (worth / worth.sum()) @ psi[:, None])[:, : len(own)]
+    centred = np.asarray(psi - (worth / worth.sum()) @ psi[:, None])
+    return centred[:, : len(own)], latent[: len(own)]
 
 
 def _edges(worth: Floats, generator: np.random.Generator) -> tuple[Ints, Ints, Floats]:

@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
+from dfi._data.frames import Library, refuse_duplicates
 from dfi._data.source import Mergeable
 from dfi._data.streams.parts import ArrayPart, Partitions, merged, unwatched
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from dfi._data.frames import Library
     from dfi._data.streams.parts import Watch, Work
     from dfi._types import Advance, Array, Frame, Ints, Native
 
@@ -83,12 +83,8 @@ def open_dask(X: Native, roles: Mapping[str, Native]) -> tuple[DaskParts, dict[s
             )
         names[role] = column
         X = X.assign(**{column: given})
-    labels = {str(label): label for label in X.columns}
-    if len(labels) < len(X.columns):
-        texts = [str(label) for label in X.columns]
-        twice = next(text for text in texts if texts.count(text) > 1)
-        raise ValueError(f"X has more than one column called {twice!r}; rename them.")
-    return DaskParts(X, labels, "pandas"), names
+    refuse_duplicates([str(label) for label in X.columns])
+    return DaskParts(X, {str(label): label for label in X.columns}, "pandas"), names
 
 
 def _open_array(X: Native, roles: Mapping[str, Native]) -> tuple[DaskParts, dict[str, str]]:
@@ -138,7 +134,6 @@ class DaskParts(Partitions):
     what = "a table of Dask"
 
     def header(self, features: Sequence[str]) -> object:
-        """Return the column index of the pandas frames."""
         if self.library != "pandas":
             return None
         return self.table._meta[[self.labels[name] for name in features]].columns

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from dfi._data.frames import Library, refuse_duplicates
 from dfi._data.streams.keys import CHANGED
 from dfi._data.streams.parts import BATCH_ROWS, InOrder, plain_frame
 from dfi._files import is_pattern, refuse_other_letters
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
     import io
     from collections.abc import Iterator, Mapping, Sequence
 
-    from dfi._data.frames import Library
     from dfi._types import Frame, Ints, Native
 
 PARQUET = (".parquet", ".pq")
@@ -175,7 +175,6 @@ class Files(InOrder):
         return max(256, min(BATCH_ROWS, BATCH_BYTES // (8 * max(width, 1))))
 
     def frames(self, columns: Sequence[str]) -> Iterator[tuple[str, Frame]]:
-        """Yield batches of rows, of one file after the other."""
         names = list(columns)
         for path, stamp in zip(self.paths, self.stamps, strict=True):
             for batch in _batches(path, names, self.batch_rows(len(names))):
@@ -267,10 +266,7 @@ def _schema(path: Path) -> dict[str, str]:
         if first.startswith(str(path)):
             raise
         raise ValueError(f"{path} cannot be read: {first}") from error
-    names = list(schema.names)
-    twice = next((name for name in names if names.count(name) > 1), None)
-    if twice is not None:
-        raise ValueError(f"{path} has more than one column called {twice!r}; rename them.")
+    refuse_duplicates(schema.names, path)
     return {field.name: _words(field.type) for field in schema}
 
 

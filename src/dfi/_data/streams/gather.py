@@ -40,7 +40,6 @@ class Counts:
     counts: tuple[int, ...]
 
     def merge(self, other: Counts) -> Counts:
-        """Return those of both."""
         return Counts((*self.counts, *other.counts))
 
     @property
@@ -80,7 +79,6 @@ class TakeWork:
     places: Ints | None
 
     def __call__(self, part: Frame, first: int, name: str) -> tuple[int, Pieces]:
-        """Return those rows."""
         opened = open_part(part)
         check_names(opened, self.roles, name)
         here = self.roles.keys(opened)
@@ -128,8 +126,7 @@ def gather_frame(
     if row_id is not None and together is None and len(np.unique(places)) < len(places):
         raise duplicate(row_id)
     frame = rows_at(
-        _joined([piece for _, piece in found.pieces], partitions),
-        np.argsort(places, kind="stable"),
+        _joined([piece for _, piece in found.pieces], partitions), np.argsort(places, kind="stable")
     )
     told: dict[str, object] = dict(told_rows(row_id, keyed=roles.keyed and together is None))
     if len(places) < n:

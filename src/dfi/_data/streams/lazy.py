@@ -14,14 +14,13 @@ from typing import TYPE_CHECKING
 
 import narwhals as nw
 
-from dfi._data.frames import is_series, is_table
+from dfi._data.frames import Library, is_series, is_table, refuse_duplicates
 from dfi._data.streams.keys import Witness
 from dfi._data.streams.parts import BATCH_ROWS, InOrder, tables
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from dfi._data.frames import Library
     from dfi._types import Frame, Native
 
 
@@ -84,9 +83,7 @@ def open_lazy(X: Native) -> LazyPolars | ArrowStream:
             spool = Spool(native)
             native = importlib.import_module("pyarrow.dataset").dataset(spool.path, format="ipc")
         names = _names(native)
-    twice = next((name for name in names if names.count(name) > 1), None)
-    if twice is not None:
-        raise ValueError(f"X has more than one column called {twice!r}; rename them.")
+    refuse_duplicates(names)
     return ArrowStream(native, {name: name for name in names}, what, spool)
 
 
@@ -150,7 +147,6 @@ class LazyPolars(InOrder):
     what = "a LazyFrame"
 
     def frames(self, columns: Sequence[str]) -> Iterator[tuple[str, Frame]]:
-        """Yield batches in the order of the rows."""
         chosen = self.frame.select(list(columns))
 
         def batches() -> Iterable[Frame]:
@@ -193,11 +189,9 @@ class ArrowStream(InOrder):
 
     @property
     def witness(self) -> Witness:
-        """Who compares each read with the first."""
         return self.seen
 
     def frames(self, columns: Sequence[str]) -> Iterator[tuple[str, Frame]]:
-        """Yield batches in the order in which they come."""
         batches = _read_from(lambda: _batches(self.table, list(columns)), self.what)
         for number, table in enumerate(tables(batches, columns)):
             yield f"batch {number}", table

@@ -11,18 +11,15 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias, TypeVar
 import narwhals as nw
 import numpy as np
 
-from dfi._data.columns import read_array_column, read_column
-from dfi._data.frames import open_frame
+from dfi._data.columns import Column, Reading, read_array_column, read_column
+from dfi._data.frames import Library, open_frame, refuse_duplicates
 from dfi._data.source import Mergeable
-from dfi._data.streams.keys import Digest
+from dfi._data.streams.keys import Digest, Witness
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from contextlib import AbstractContextManager
 
-    from dfi._data.columns import Column, Reading
-    from dfi._data.frames import Library
-    from dfi._data.streams.keys import Witness
     from dfi._types import Advance, Array, Frame, Ints, Native
 
     Watch: TypeAlias = Callable[[str, int], AbstractContextManager[Advance | None]]
@@ -91,9 +88,7 @@ def open_part(part: Frame) -> Opened:
         raise TypeError(f"a part of X is a {type(part).__name__}, and no frame.")
     _, labels, series, _ = opened
     names = [str(label) for label in labels]
-    twice = next((name for name in names if names.count(name) > 1), None)
-    if twice is not None:
-        raise ValueError(f"X has more than one column called {twice!r}; rename them.")
+    refuse_duplicates(names)
     count = len(series[0]) if series else 0
     return Opened(
         dict(zip(names, labels, strict=True)), dict(zip(names, series, strict=True)), count
@@ -183,7 +178,6 @@ class InOrder(Partitions):
 
     @property
     def ordered(self) -> bool:
-        """Whether rows came in the same order at every read so far."""
         return self.witness is None or not self.witness.moved
 
     @abstractmethod
@@ -199,7 +193,6 @@ class InOrder(Partitions):
         label: str = "",
         watch: Watch = unwatched,
     ) -> State | None:
-        """Work on one part after the other."""
         total: State | None = None
         first, witness = 0, self.witness
         seen = Digest()

@@ -12,16 +12,16 @@ from dfi._checks import did_you_mean
 from dfi._data import source as sources
 from dfi._data.frames import is_stored_index
 from dfi._data.groups import read_groups
-from dfi._data.outcome import outcome_rule
-from dfi._data.problem import Data, refuse_spans, warn_constant
+from dfi._data.outcome import OutcomeRule, Task, outcome_rule
+from dfi._data.problem import Data, UnitsKind, refuse_spans, warn_constant
 from dfi._data.streams.cluster import is_dask, open_dask
 from dfi._data.streams.files import Files, is_path
 from dfi._data.streams.lazy import is_lazy, open_lazy
 from dfi._data.streams.parts import Partitions, unwatched
-from dfi._data.streams.schema import Roles, SchemaWork, check_features, starts_of
+from dfi._data.streams.schema import Roles, SchemaState, SchemaWork, check_features, starts_of
 from dfi._data.streams.spark import is_spark, open_spark
 from dfi._data.streams.streamed import Encoder, StreamedSource, columns_of
-from dfi._data.table import Table
+from dfi._data.table import Missing, Table
 from dfi._data.weights import Weights, refuse_both
 from dfi._parameters import TABLE, TARGET, argument, one_of
 from dfi.warnings import MissingValuesWarning, warn
@@ -30,11 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from dfi._data.columns import Column
-    from dfi._data.outcome import OutcomeRule, Task
-    from dfi._data.problem import UnitsKind
     from dfi._data.streams.parts import Watch
-    from dfi._data.streams.schema import SchemaState
-    from dfi._data.table import Missing
     from dfi._types import GroupsLike, TableLike, VectorLike
 
 

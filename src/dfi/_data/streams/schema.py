@@ -10,13 +10,20 @@ from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
-from dfi._data.columns import EXACT_WHOLE, levels_that_occur
+from dfi._data.columns import EXACT_WHOLE, Column, Kind, Reading, levels_that_occur
 from dfi._data.levels import MOST_ROWS, ColumnValues, Rows, Values, hashed, levels_of, number_bits
 from dfi._data.outcome import OutcomeStats
 from dfi._data.streams.keys import keys_of
-from dfi._data.streams.parts import BATCH_ROWS, open_part
-from dfi._data.table import Known, check_levels, identifier_error, missing_remedy, refuse_text
-from dfi._data.weights import LARGEST_WEIGHT, refuse_impossible
+from dfi._data.streams.parts import BATCH_ROWS, Opened, open_part
+from dfi._data.table import (
+    Known,
+    Missing,
+    check_levels,
+    identifier_error,
+    missing_remedy,
+    refuse_text,
+)
+from dfi._data.weights import LARGEST_WEIGHT, WeightKind, refuse_impossible
 from dfi._parameters import TABLE, InvalidParameterError, argument
 
 if TYPE_CHECKING:
@@ -24,10 +31,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from dfi._data.columns import Column, Kind, Reading
-    from dfi._data.streams.parts import Opened
-    from dfi._data.table import Missing
-    from dfi._data.weights import WeightKind
     from dfi._types import Bools, Floats, Frame, Ints, Native
 
 MOST_LEVELS = 6000
@@ -55,7 +58,6 @@ class Roles:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The columns that are read."""
         others = (self.target, self.weight, self.row_id)
         return (*self.features, *(name for name in others if name is not None))
 
@@ -225,7 +227,6 @@ class WeightState:
 
     @classmethod
     def of(cls, values: Floats) -> WeightState:
-        """Return what some weights show."""
         finite = np.where(np.isfinite(values), values, 0.0)
         return cls(
             float(finite.sum()),

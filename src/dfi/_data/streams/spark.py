@@ -16,22 +16,16 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 
 import numpy as np
 
+from dfi._data.frames import Library, refuse_duplicates
 from dfi._data.source import Mergeable
 from dfi._data.streams.keys import CHANGED, Digest, Witness
-from dfi._data.streams.parts import (
-    Partitions,
-    merged,
-    open_part,
-    tables,
-    unwatched,
-)
+from dfi._data.streams.parts import Partitions, merged, open_part, tables, unwatched
 from dfi._parameters import TABLE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from dfi._data.columns import Column
-    from dfi._data.frames import Library
     from dfi._data.streams.parts import Watch, Work
     from dfi._types import Ints, Native
 
@@ -58,21 +52,17 @@ def _native(X: Native) -> Native:
 
 
 def open_spark(X: Native) -> SparkParts:
-    """Return a table of Spark in parts."""
     frame = _native(X)
     if type(frame).__module__.startswith("pyspark.pandas"):
         raise TypeError(f"{TABLE} is a frame of pandas on Spark: pass X.to_spark()")
     names = list(frame.columns)
-    twice = next((name for name in names if names.count(name) > 1), None)
-    if twice is not None:
-        raise ValueError(f"{TABLE} has more than one column called {twice!r}; rename them.")
+    refuse_duplicates(names)
     with readable():
         plan = _plan(frame)
     return SparkParts(frame, {name: name for name in names}, shuffled=bool(_SHUFFLE.search(plan)))
 
 
 def _plan(frame: Native) -> str:
-    """Return the plan of a frame in words."""
     if hasattr(frame, "_jdf"):
         return str(frame._jdf.queryExecution().executedPlan().toString())
     return str(frame._explain_string())  # of Spark Connect
@@ -94,15 +84,12 @@ class SparkParts(Partitions):
 
     @property
     def ordered(self) -> bool:
-        """Whether rows came in the same order at every read so far."""
         return not self.shuffled and not self.witness.moved
 
     def header(self, features: Sequence[str]) -> object:
-        """Return the column index of a pandas frame."""
         return importlib.import_module("pandas").Index(list(features))
 
     def dtype(self, column: Column) -> object:
-        """Return the dtype of pandas for a column of Arrow."""
         pandas = importlib.import_module("pandas")
         if column.kind == "categorical":
             return pandas.Series([level for level in column.levels if level is not None]).dtype
@@ -157,7 +144,6 @@ class Answer(Generic[State]):
     seen: Digest
 
     def merge(self, other: Answer[State]) -> Answer[State]:
-        """Return the answer of both."""
         return Answer(merged(self.state, other.state), self.seen.merge(other.seen))
 
 
@@ -181,7 +167,6 @@ class SparkTask(Generic[State]):
             yield _row(part, error)
 
     def answer(self, part: int, batches: Iterator[Native]) -> Answer[State]:
-        """Return the state of a partition."""
         first = 0
         if self.starts is not None:
             if part >= len(self.starts):

@@ -7,32 +7,29 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
 
-from dfi._data.columns import Column
+from dfi._data.columns import Column, Reading, laid_out
 from dfi._data.source import (
     BLOCK_ROWS,
     SAMPLE_ROWS,
     SAMPLE_SEED,
     Mergeable,
+    Partial,
     RowBlock,
     RowSource,
     sampled_places,
 )
 from dfi._data.streams.keys import CHANGED, Drawn, duplicate, unique_keys
 from dfi._data.streams.parts import merged, open_part, unwatched
-from dfi._data.streams.schema import check_names, kept_rows, read_mass
+from dfi._data.streams.schema import Roles, SchemaState, check_names, kept_rows, read_mass
 from dfi._data.table import encoded
-from dfi._data.weights import Weights
+from dfi._data.weights import WeightKind, Weights
 from dfi._parameters import TABLE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from dfi._data.columns import Reading
     from dfi._data.outcome import OutcomeRule
-    from dfi._data.source import Partial
     from dfi._data.streams.parts import Partitions, Watch, Work
-    from dfi._data.streams.schema import Roles, SchemaState
-    from dfi._data.weights import WeightKind
     from dfi._types import Floats, Frame, Ints
 
 State = TypeVar("State", bound=Mergeable)
@@ -41,27 +38,18 @@ Seen = TypeVar("Seen", bound="Counted[Any] | Draws")
 
 def columns_of(state: SchemaState) -> tuple[Column, ...]:
     """Return the columns that all rows together make."""
-    columns: list[Column] = []
-    width = 0
-    for own in state.columns:
-        kind = own.kind or "real"
-        levels = own.ordered_levels() if kind == "categorical" else ()
-        fill = None if kind == "categorical" else own.fill()
-        size = len(levels) if len(levels) > 2 else 1 if fill is None else 2
-        columns.append(
-            Column(
-                name=own.name,
-                label=own.label,
-                kind=kind,
-                levels=levels,
-                positions=tuple(range(width, width + size)),
-                dtype=own.dtype,
-                fill=fill,
-                gap=own.gap,
-            )
+    return laid_out(
+        Column(
+            name=own.name,
+            label=own.label,
+            kind=own.kind or "real",
+            levels=own.ordered_levels() if own.kind == "categorical" else (),
+            dtype=own.dtype,
+            fill=None if own.kind == "categorical" else own.fill(),
+            gap=own.gap,
         )
-        width += size
-    return tuple(columns)
+        for own in state.columns
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,15 +108,8 @@ class Encoder:
 
 
 def _numbers(column: Column, reading: Reading, part: str) -> Floats:
-    if column.kind == "categorical" and reading.gaps.all():
-        # what is wholly missing in a part does not say what it would be
-        reading = replace(
-            reading,
-            kind="categorical",
-            numbers=None,
-            values=[None] * len(reading),
-            missing=reading.gaps,
-        )
+    if column.kind == "categorical":
+        reading = reading.as_levels()
     changed = (column.kind == "categorical") != (reading.numbers is None)
     if changed or (not column.missing and reading.gaps.any()):
         raise ValueError(f"column {column.name!r} of {part} {CHANGED}")
@@ -155,7 +136,6 @@ class BlockWork(Generic[State]):
     partial: Partial[State]
 
     def __call__(self, part: Frame, first: int, name: str) -> tuple[int, Counted[State] | None]:
-        """Work on a part."""
         total: State | None = None
         used = 0
         for block in self.encoder.blocks(part, first, name):
@@ -193,7 +173,6 @@ class Gathered:
         return Gathered((*self.pieces, *other.pieces))
 
     def rows(self) -> Rows:
-        """Return all of them."""
         return Rows(*(np.concatenate(arrays) for arrays in zip(*self.pieces, strict=True)))
 
 
@@ -204,7 +183,6 @@ class Gather:
     places: Ints | None
 
     def __call__(self, block: RowBlock) -> Gathered:
-        """Return those rows."""
         if not isinstance(block, OutcomeBlock):
             raise TypeError("rows are gathered with their outcome")
         here = block.places
@@ -292,7 +270,6 @@ class StreamedSource(RowSource):
         raise TypeError(f"{self.partitions.what} cannot be loaded into memory")
 
     def reduce(self, partial: Partial[State], label: str = "") -> State:
-        """Return the merged state of all rows."""
         found = self._reduce(BlockWork(self.encoder, partial), label or "reading rows")
         return found.state
 
@@ -335,7 +312,6 @@ class StreamedSource(RowSource):
         return found.at(places)
 
     def sample(self, count: int, seed: np.random.SeedSequence) -> tuple[Ints, Floats, Weights]:
-        """Return the places, the rows and the weights of a random sample."""
         if (count, seed.entropy) == (SAMPLE_ROWS, SAMPLE_SEED) and self._kept:
             rows = self._kept[0][1]
             return rows.places, rows.matrix, Weights(rows.mass, self.kind)
@@ -344,7 +320,6 @@ class StreamedSource(RowSource):
         return rows.places, rows.matrix, Weights(rows.mass, self.kind)
 
     def take(self, places: Ints) -> tuple[Floats, Weights]:
-        """Return the rows in some places, ascending, and their weights."""
         rows = self._at(places)
         return rows.matrix, Weights(rows.mass, self.kind)
 

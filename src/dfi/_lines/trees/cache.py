@@ -23,12 +23,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dfi._lines.base import LineMoments
+from dfi._lines.base import LineMoments, Lines, Reference
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from dfi._lines.base import Lines, Reference
     from dfi._lines.trees.ensemble import Category, TreeEnsemble
     from dfi._types import Floats
 

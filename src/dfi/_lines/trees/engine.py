@@ -13,7 +13,7 @@ import numpy as np
 from scipy.special import expit, softmax
 
 from dfi._compiled import kernel_array, run_tasks
-from dfi._lines.base import LineMoments, blocks
+from dfi._lines.base import LineMoments, Lines, blocks
 from dfi._lines.trees.kernels_blocks import (
     Arena,
     Jumps,
@@ -36,16 +36,14 @@ from dfi._lines.trees.kernels_lines import (
     sorting_for,
 )
 from dfi._lines.trees.kernels_pieces import cuts_of, levels_at, pieces_of, seen_by_trees
-from dfi._lines.trees.law import Law, coordinate_law, step_below, tabulate
+from dfi._lines.trees.law import CoordinateLaw, Law, coordinate_law, step_below, tabulate
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from numpy.typing import ArrayLike
 
-    from dfi._lines.base import Lines
     from dfi._lines.trees.ensemble import Category, TreeEnsemble
-    from dfi._lines.trees.law import CoordinateLaw
     from dfi._types import Floats, Ints
 
     # Parallel lines: latent values, steepness, law, shifts, lower and upper ends, step.
@@ -116,12 +114,7 @@ def predict(
         for trees, total in zip(of_sum, sums, strict=True):
             predict_sums(trees, columns, places, total[block])
 
-    run_tasks(
-        task,
-        blocks(len(rows), ROWS_PER_BLOCK),
-        n_threads,
-        work=len(rows) * ensemble.n_trees,
-    )
+    run_tasks(task, blocks(len(rows), ROWS_PER_BLOCK), n_threads, work=len(rows) * ensemble.n_trees)
     if ensemble.classes is not None:
         sums += ensemble.classes.intercepts[:, None]
         return np.asarray(softmax(sums, axis=0)[ensemble.classes.explained])

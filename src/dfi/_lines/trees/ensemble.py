@@ -32,14 +32,13 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from dfi._data.levels import BEYOND, Block
+from dfi._data.levels import BEYOND, Block, Grid, Levels
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from numpy.typing import ArrayLike, NDArray
 
-    from dfi._data.levels import Grid, Levels
     from dfi._types import Bools, Floats, Ints
 
     Integers = NDArray[np.int32]
@@ -151,10 +150,7 @@ class TreeEnsemble:
         if classes is not None:
             classes = replace(classes, intercepts=classes.intercepts * factor)
         return replace(
-            self,
-            value=self.value * factor,
-            intercept=self.intercept * factor,
-            classes=classes,
+            self, value=self.value * factor, intercept=self.intercept * factor, classes=classes
         )
 
     def margin(self) -> TreeEnsemble:

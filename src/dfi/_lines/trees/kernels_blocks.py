@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from dfi._compiled import SOURCES, Kernel, inlined, kernel_array
-from dfi._lines.trees.law import evaluate_coordinate
+from dfi._lines.trees.law import CoordinateLaw, evaluate_coordinate
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from dfi._lines.trees.ensemble import Category, Integers, TreeEnsemble
-    from dfi._lines.trees.law import CoordinateLaw
     from dfi._types import Floats
 
 

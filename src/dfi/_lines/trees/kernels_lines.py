@@ -26,13 +26,12 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from dfi._compiled import SOURCES, Kernel, inlined
-from dfi._lines.trees.law import evaluate_coordinate, evaluate_law
+from dfi._lines.trees.law import CoordinateLaw, Law, evaluate_coordinate, evaluate_law
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from dfi._lines.trees.kernels_blocks import Jumps, Nodes
-    from dfi._lines.trees.law import CoordinateLaw, Law
     from dfi._types import Bools, Floats
 
 LOGISTIC, EXPONENTIAL = 1, 2
@@ -442,12 +441,7 @@ def class_sums_for(n_classes: int, n_shifts: int, capacity: int) -> ClassSums:
 
 @inlined
 def credit(
-    k: int | np.uint64,
-    i: int,
-    sums: ClassSums,
-    n_shifts: int,
-    mean: Floats,
-    hermite: Floats,
+    k: int | np.uint64, i: int, sums: ClassSums, n_shifts: int, mean: Floats, hermite: Floats
 ) -> None:
     """Add to class ``k`` what it owes since its last jump, on which its margin was the same."""
     odds, done, now = sums.odds[k], sums.done, sums.now

@@ -20,11 +20,13 @@ from scipy import sparse
 from sklearn.pipeline import Pipeline
 
 from dfi._data.columns import Column
-from dfi._data.levels import BEYOND, Block, Grid
+from dfi._data.levels import BEYOND, Block, Grid, Levels
 from dfi._lines.trees.cache import MOMENTS, digest_of_lines, digest_of_trees, of_class
 from dfi._lines.trees.ensemble import (
     OUTSIDE,
+    Category,
     NotTrees,
+    TreeEnsemble,
     Unreadable,
     at_midpoints,
     category_of,
@@ -33,19 +35,16 @@ from dfi._lines.trees.ensemble import (
 )
 from dfi._lines.trees.pipelines import active_steps, follow_columns, pull_back
 from dfi._lines.trees.readers import known_levels, read_trees, verify
-from dfi._models.predictor import brief, forest_values, is_plain_forest
+from dfi._models.predictor import Predictor, brief, forest_values, is_plain_forest
 from dfi.warnings import ExactnessWarning, warn
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from dfi._data.levels import Levels
     from dfi._data.table import Table
     from dfi._lines.base import LineMoments, Lines
     from dfi._lines.trees.engine import Kernel
-    from dfi._lines.trees.ensemble import Category, TreeEnsemble
     from dfi._lines.trees.kernels_blocks import Nodes
-    from dfi._models.predictor import Predictor
     from dfi._types import Bools, Floats
 
 # Places between and beyond a column's lowest (0) and highest (1) value.
@@ -146,14 +145,13 @@ def tree_lines(
     levels: Levels | None = None,
     column: int = 1,
     margin: bool = False,
-    n_threads: int | None = None,
 ) -> TreeLines | None:
     """Return a fitted model's exact line means, or None where it has none."""
     ensemble, reason = read_trees(model, column=column, margin=margin)
     if ensemble is not None:
         try:
             trees = _on_matrix(ensemble, model, sample_points, levels)
-            trees = replace(trees, n_threads=n_threads, owner=MOMENTS.owner(model))
+            trees = replace(trees, owner=MOMENTS.owner(model))
             own = _quick(model, predict, levels)
             error = verify(ensemble, own, sample_points, read=trees.predict)
             if error <= ensemble.tolerance:
@@ -212,10 +210,7 @@ def gap_tree_lines(predictor: Predictor, sample: Floats) -> TreeLines | None:
         trees = _on_matrix(ensemble, model, sample, levels)  # type: ignore[arg-type]
         trees = replace(trees, owner=MOMENTS.owner(model))
         error = verify(trees.ensemble, predictor, sample, read=trees.predict)
-        require(
-            error <= trees.ensemble.tolerance,
-            f"{predictor.name}: {DIFFERS.format(error)}",
-        )
+        require(error <= trees.ensemble.tolerance, f"{predictor.name}: {DIFFERS.format(error)}")
     except Unreadable as why:
         if str(why):
             warn(f"{why}; its line means use quadrature", ExactnessWarning)
@@ -244,10 +239,7 @@ def decoded_tree_lines(predictor: Predictor, sample: Floats) -> TreeLines | None
         owner = MOMENTS.owner(predictor.model)
         trees = replace(_read(predictor), owner=owner)
         error = largest_error(trees, predictor, sample)
-        require(
-            error <= trees.ensemble.tolerance,
-            DIFFERS.format(error),
-        )
+        require(error <= trees.ensemble.tolerance, DIFFERS.format(error))
     except NotTrees:
         return None
     except (Unreadable, ValueError) as reason:

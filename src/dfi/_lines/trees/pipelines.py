@@ -28,7 +28,7 @@ from sklearn.preprocessing import (
     StandardScaler,
 )
 
-from dfi._lines.trees.ensemble import Unreadable, require
+from dfi._lines.trees.ensemble import TreeEnsemble, Unreadable, require
 from dfi._parameters import TABLE
 
 if TYPE_CHECKING:
@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
     from sklearn.base import TransformerMixin
 
-    from dfi._lines.trees.ensemble import TreeEnsemble
     from dfi._types import Bools, Floats, Ints
 
     Ordered = NDArray[np.int64]

@@ -13,7 +13,7 @@ import pytest
 
 from benchmarks import coverage_models, coverage_page, coverage_study, null_study, records
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 COVERAGE = json.loads((DOCS / "coverage.json").read_text())
 BENCHED = json.loads((DOCS / "benchmarks.json").read_text())

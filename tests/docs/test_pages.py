@@ -3,7 +3,7 @@
 A block of text right after a block of Python is what that block prints. Its words are compared as
 they are, its numbers to 5 % (standard errors, p-values and last digits depend a little on the
 machine's arithmetic). After a change that is meant, write the outputs again with
-``python tests/test_pages.py``.
+``python tests/docs/test_pages.py``.
 """
 
 import contextlib
@@ -21,7 +21,7 @@ import pytest
 
 import dfi
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 PAGES = [
     DOCS / "index.md",

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src" / "dfi"
 HEAD = "feature share (95 % interval) score (95 % interval) se p_adj"
 PYTHON_BLOCK = re.compile(r"```python\n(.*?)```", re.DOTALL)

@@ -12,7 +12,7 @@ from scipy import stats
 import dfi
 from benchmarks import coverage_models, coverage_page, coverage_study
 
-FIGURES = Path(__file__).parents[1] / "docs" / "coverage.json"
+FIGURES = Path(__file__).parents[2] / "docs" / "coverage.json"
 NAMES = [model.name for model in coverage_models.MODELS]
 
 

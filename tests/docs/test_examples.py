@@ -12,7 +12,7 @@ import pytest
 
 from dfi.warnings import DFIWarning
 
-EXAMPLES = Path(__file__).parent.parent / "examples"
+EXAMPLES = Path(__file__).parents[2] / "examples"
 SCRIPTS = sorted(EXAMPLES.glob("*/plot_*.py"))
 FEWEST = 16
 

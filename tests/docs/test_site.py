@@ -9,7 +9,7 @@ import pytest
 import dfi
 import dfi.warnings
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 NAMESPACES = [
     "methods", "datasets", "inference", "losses", "plots", "report", "transports", "warnings",

@@ -1,6 +1,6 @@
 """docs/dependencies.md lists what dfi needs, and under which licences.
 
-``python tests/test_dependencies.py`` writes it again.
+``python tests/docs/test_dependencies.py`` writes it again.
 
 Nothing here asks the network: licences are those of the packages that are installed.
 """
@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "dependencies.md"
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 FOR_USERS = ("cli", "vine", "dask")
@@ -26,8 +26,8 @@ HEAD = """# Dependencies
 
 What `pip install .` and its extras bring, with the oldest version that is tested
 (`make test-oldest`) and the licence that the package itself states. dfi is under the
-[MIT licence](../LICENSE). This page is written by `python tests/test_dependencies.py`, and a test
-compares it with `pyproject.toml` and with what is installed.
+[MIT licence](../LICENSE). This page is written by `python tests/docs/test_dependencies.py`, and a
+test compares it with `pyproject.toml` and with what is installed.
 """
 TAIL = (
     "The extra `spark` brings `pyspark>=4.0` (Apache-2.0), which `make test-spark` installs in an "
