@@ -65,8 +65,9 @@ def test_fewer_rows_than_two_per_fold():
 
 
 def test_duplicate_names():
+    twice = X.set_axis(["a", "b", "a"], axis=1)
     with refuses("X has more than one column called 'a'; rename them"):
-        explain(X.set_axis(["a", "b", "a"], axis=1))
+        dfi.explain(twice, Y, lambda rows: rows.to_numpy()[:, 0], cv="prefit")
 
 
 def test_complex_column():
@@ -100,7 +101,7 @@ def test_all_columns_constant():
 
 
 def test_constant_column_is_kept_with_a_warning():
-    with pytest.warns(ConstantColumnWarning, match=r"constant column\(s\) 'k': kept"):
+    with pytest.warns(ConstantColumnWarning, match="'k' is constant: it scores 0"):
         result = explain(X.assign(k=3.0))
     assert result.scores[3] == 0.0
     assert np.isnan(result.se[3])
@@ -119,7 +120,7 @@ def test_column_that_varies_only_where_no_row_is_explained(how):
     options = {"cv": TimeSeriesSplit(3)}
     if how != "time":
         options = {how: 1.0 - np.eye(60)[0]}
-    with pytest.warns(ConstantColumnWarning, match="'k' among the rows that are explained"):
+    with pytest.warns(ConstantColumnWarning, match="'k' is constant among the rows"):
         result = explain(late, **options)
     assert result.scores[3] == 0.0
     assert np.isnan(result.se[3])
@@ -247,7 +248,7 @@ def test_transport_of_another_type():
         ({"n_repeats": 0}, "n_repeats must be a whole number of 1 or more, got 0"),
         ({"cv": 1}, "cv=1: at least 2 folds are needed"),
         ({"cv": "kfold"}, "unknown cv 'kfold': pass a number of folds, a splitter or 'prefit'"),
-        ({"cv": GroupKFold(3)}, "GroupKFold splits by groups of rows, and none were given"),
+        ({"cv": GroupKFold(3)}, "GroupKFold splits by groups of rows, but none were given"),
         (
             {
                 "transport": dfi.transports.Gaussian(epsilon=1.0),
@@ -469,7 +470,7 @@ def test_any_other_units_do(factor):
 
 def test_repeats_of_no_split():
     model = LinearRegression().fit(X, Y)
-    with refuses("n_repeats=3 repeats the split of the rows, and cv='prefit' splits none"):
+    with refuses("n_repeats=3 repeats the split of the rows, but cv='prefit' splits none"):
         explain(estimator=model, cv="prefit", n_repeats=3)
 
 

@@ -70,7 +70,7 @@ def test_unknown_positive_label():
 
 
 def test_positive_of_a_quantity():
-    with refuses("pos_label='Yes' names the class that is explained, and y is a quantity"):
+    with refuses("pos_label='Yes' names the class that is explained, but y is a quantity"):
         explain(y=QUANTITY, estimator=LinearRegression(), pos_label="Yes")
 
 
@@ -96,7 +96,7 @@ def test_integers_that_look_like_classes():
 
 
 def test_a_regressor_for_labels():
-    with refuses(r"LinearRegression is a regressor, and y holds classes \(No, Yes\): pass a class"):
+    with refuses(r"LinearRegression is a regressor, but y holds classes \(No, Yes\): pass a class"):
         explain(estimator=LinearRegression())
 
 
@@ -125,13 +125,13 @@ def test_probabilities_that_do_not_add_up(y):
 
 def test_a_fitted_model_of_other_labels():
     model = LogisticRegression().fit(X, np.where(BINARY == 1, "died", "lived"))
-    with refuses("LogisticRegression tells 'died', 'lived' apart, and y has the class 'Yes'"):
+    with refuses("LogisticRegression tells 'died', 'lived' apart, but y has the class 'Yes'"):
         explain(estimator=model, cv="prefit")
 
 
 def test_a_fitted_model_that_lacks_a_class():
     model = LogisticRegression().fit(X[:40], np.where(BINARY[:40] == 1, "Adelie", "Gentoo"))
-    with refuses("tells 'Adelie', 'Gentoo' apart, and y has the class 'Chinstrap'"):
+    with refuses("tells 'Adelie', 'Gentoo' apart, but y has the class 'Chinstrap'"):
         explain(y=SPECIES, estimator=model, cv="prefit")
 
 
@@ -144,32 +144,32 @@ def test_a_function_of_one_column_for_three_classes():
 
 
 def test_negative_counts():
-    with refuses("loss='poisson' needs non-negative outcomes, and the smallest value of y is -1"):
+    with refuses("loss='poisson' needs non-negative outcomes, but the smallest value of y is -1"):
         explain(y=COUNTS - 1, estimator="linear", loss="poisson", task="regression")
 
 
 def test_zero_with_gamma():
     y = np.abs(QUANTITY)
     y[4] = 0.0
-    with refuses("loss='gamma' needs positive outcomes, and the smallest value of y is 0"):
+    with refuses("loss='gamma' needs positive outcomes, but the smallest value of y is 0"):
         explain(y=y, estimator="linear", loss="gamma")
 
 
 @pytest.mark.parametrize("loss", ["brier", "log-loss", "zero-one"])
 def test_losses_of_classes_for_a_quantity(loss):
-    with refuses(f"loss='{loss}' is about classes, and y is a quantity: pass task='classif"):
+    with refuses(f"loss='{loss}' is about classes, but y is a quantity: pass task='classif"):
         explain(y=QUANTITY, estimator=LinearRegression(), loss=loss)
 
 
 @pytest.mark.parametrize("loss", ["poisson", "gamma"])
 def test_losses_of_quantities_for_classes(loss):
     for task in ("auto", "classification"):
-        with refuses(f"loss='{loss}' is about counts or positive quantities, and y holds classes"):
+        with refuses(f"loss='{loss}' is about counts or positive quantities, but y holds classes"):
             explain(loss=loss, task=task)
 
 
 def test_one_number_for_three_classes():
-    with refuses("loss='absolute' is about one number, and y has 3 classes"):
+    with refuses("loss='absolute' is about one number, but y has 3 classes"):
         explain(y=SPECIES, loss="absolute")
 
 
@@ -177,7 +177,7 @@ def test_several_outcomes_have_squared_errors():
     two = np.column_stack([QUANTITY, QUANTITY**2])
     with refuses("several outcomes are explained by their summed squared error, not by loss="):
         explain(y=two, estimator=LinearRegression(), loss="poisson")
-    with refuses("y has 2 columns, and several outcomes are explained as quantities"):
+    with refuses("y has 2 columns, but several outcomes are explained as quantities"):
         explain(y=two, task="classification")
 
 
@@ -188,7 +188,7 @@ def test_unknown_loss():
 
 @pytest.mark.parametrize("form", ["cpi", "calibrated"])
 def test_forms_of_squared_errors(form):
-    with refuses(f"form='{form}' is about squared errors, and loss='log-loss' is none"):
+    with refuses(f"form='{form}' is about squared errors, but loss='log-loss' is none"):
         explain(form=form, loss="log-loss")
 
 
@@ -199,14 +199,14 @@ def test_forms_of_two_models_without_a_generator(form):
 
 
 def test_transports_of_products_of_errors():
-    with refuses("transport='entropic' takes scores as products of errors, and loss='log-loss'"):
+    with refuses("transport='entropic' takes scores as products of errors, but loss='log-loss'"):
         explain(transport="entropic", loss="log-loss")
 
 
 def test_shapley_values_of_groups_are_of_a_variance():
     groups = {"first": ["a", "b"], "last": ["c"]}
     result = explain(loss="log-loss", feature_groups=groups)
-    with refuses("Shapley values of groups add up to a variance, and loss='log-loss' is none"):
+    with refuses("Shapley values of groups add up to a variance, but loss='log-loss' is none"):
         result.group(how="shapley")
 
 
@@ -249,10 +249,10 @@ def test_an_unknown_scale():
 
 
 def test_no_such_column():
-    with refuses("y='specis' names the outcome's column, and X has no such column.*'species'"):
+    with refuses("y='specis' names the outcome's column, but X has no such column.*'species'"):
         explain(X.assign(species=SPECIES), "specis")
 
 
 def test_a_name_and_an_array():
-    with refuses("y='species' names a column of X, and X is a ndarray without names", TypeError):
+    with refuses("y='species' names a column of X, but X is a ndarray without names", TypeError):
         explain(X.to_numpy(), "species")

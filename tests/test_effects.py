@@ -453,7 +453,7 @@ REFUSED = {
     "classifier": (
         lambda: dfi.effects(X, Y > 0, ARM, LogisticRegression()),
         ValueError,
-        "estimator=LogisticRegression is a classifier, and an effect is a quantity",
+        "estimator=LogisticRegression is a classifier, but an effect is a quantity",
     ),
     "clip": (
         lambda: dfi.effects(X, Y, ARM, clip=0.5),
@@ -500,7 +500,7 @@ REFUSED = {
     "lazy frame": (
         lambda: dfi.effects(pl.DataFrame(FRAME).lazy(), FRAME["pain"], "drug"),
         TypeError,
-        "y is a Series, and X is a table that stays where it is: name the column of X that",
+        "y is a Series, and X is a table that is not in memory: name the column of X that",
     ),
     "one level": (
         lambda: dfi.effects(X, Y, np.ones(200)),
@@ -565,7 +565,7 @@ REFUSED = {
     "propensity regressor": (
         lambda: dfi.effects(X, Y, ARM, "linear", outcome_model="linear", propensity_model=Ridge()),
         ValueError,
-        "propensity_model: Ridge is a regressor, and the treatment has arms: pass a classifier",
+        "propensity_model: Ridge is a regressor, but the treatment has arms: pass a classifier",
     ),
     "propensity of 1": (
         lambda: dfi.effects(X, Y, ARM, "linear", outcome_model="linear", propensity_model=1),
@@ -607,12 +607,12 @@ REFUSED = {
     "treated of nothing": (
         lambda: dfi.effects(X, pseudo_outcome=Y, treated=1),
         TypeError,
-        "treated is about y and treatment, and pseudo_outcome takes their place: leave it out",
+        "treated is about y and treatment, but pseudo_outcome takes their place: leave it out",
     ),
     "models of nothing": (
         lambda: dfi.effects(X, pseudo_outcome=Y, propensity_model=0.5),
         TypeError,
-        "propensity_model is about y and treatment, and pseudo_outcome takes their place",
+        "propensity_model is about y and treatment, but pseudo_outcome takes their place",
     ),
     "pseudo-outcomes of text": (
         lambda: dfi.effects(X, pseudo_outcome=["a", "b"] * 100),

@@ -319,7 +319,7 @@ class _Period:
         elif isinstance(period, tuple) and len(period) == 2:
             if y is not None:
                 raise TypeError(
-                    f"y={y!r} names a column of dataframes, and {name} is a pair (X, y): leave y "
+                    f"y={y!r} names a column of dataframes, but {name} is a pair (X, y): leave y "
                     "out"
                 )
             table, outcome = period
@@ -353,7 +353,7 @@ def _gathered(
     pairs = next((role for role, value in named.items() if not isinstance(value, str)), None)
     if pairs is not None:
         raise TypeError(
-            f"{pairs} is a pair of vectors, and {name} is a table that stays where it is: name the "
+            f"{pairs} is a pair of vectors, but {name} is a table that is not in memory: name the "
             "column of both tables that holds it"
         )
     if row_id is not None and clusters is not None:
@@ -376,9 +376,9 @@ def _refuse_options(given: Mapping[str, object]) -> None:
             if isinstance(default, str | int | float) and given[name] == default:
                 continue
             if name == "id":
-                raise TypeError("id names a column of tables, and these are results: pass ids")
+                raise TypeError("id names a column of tables, but these are results: pass ids")
             raise TypeError(
-                f"{name} is about explaining tables, and before and after are results already: "
+                f"{name} is about explaining tables, but before and after are results already: "
                 "leave it out, or pass the tables"
             )
 
@@ -398,8 +398,8 @@ def _check_alike(before: Importance, after: Importance) -> None:
         ours, theirs = (thaw(result.spec.get(key)) for result in (before, after))
         if ours != theirs:
             raise ValueError(
-                f"before and after differ in {key} ({ours!r} and {theirs!r}): scores of one mean "
-                "something else than those of the other. Explain both tables in the same way"
+                f"before and after differ in {key} ({ours!r} and {theirs!r}): their "
+                "scores do not mean the same thing. Explain both tables in the same way"
             )
     outcomes = [thaw(result.spec.get("outcome")) for result in (before, after)]
     told = [outcome if isinstance(outcome, dict) else {} for outcome in outcomes]
@@ -437,7 +437,7 @@ class _Pairing:
             if len(shared) == 0:
                 raise ValueError(
                     "no id is in both tables, so that no row is shared: leave id out, and the "
-                    "tables are independent samples; or look whether both spell it alike"
+                    "tables are independent samples; or check that both spell it the same way"
                 )
             whole = len(shared) == len(codes[0]) == len(codes[1])
             return cls("same" if whole else "overlapping", codes, same_table=same and whole)
@@ -445,8 +445,8 @@ class _Pairing:
             n = [_n_rows(result) for result in (before, after)]
             if n[0] != n[1]:
                 raise ValueError(
-                    f"rows='same' takes row i of one table for row i of the other, and before has "
-                    f"{n[0]} rows and after {n[1]}: say which belong together with id"
+                    f"rows='same' matches row i of one table with row i of the other, but before "
+                    f"has {n[0]} rows and after {n[1]}: say which belong together with id"
                 )
             return cls("same", (np.arange(n[0]), np.arange(n[1])), same_table=same)
         return cls("independent")
@@ -528,7 +528,7 @@ def _names(ids: tuple[VectorLike, VectorLike], place: int, result: Importance) -
     for value in values.tolist():
         if value in seen:
             raise ValueError(
-                f"the id {value!r} is twice in {name}: a row has one name of its own; pass rows "
+                f"the id {value!r} appears twice in {name}: each row needs its own id; pass rows "
                 f"that depend on each other as {argument('clusters')}"
             )
         seen.add(value)

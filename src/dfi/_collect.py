@@ -147,7 +147,7 @@ class FittedSource:
         fits = self.fits
         if fits.outcome.distribution is not None:
             raise ValueError(
-                "a list of features to keep is made by refits of a mean, and this result is of a "
+                "a list of features to keep is made by refits of a mean, but this result is of a "
                 "distribution: explain the mean, or log |residual| for the spread, and keep from "
                 "that"
             )
@@ -259,7 +259,7 @@ def _one_outcome(fits: Fits, outcome: str | None) -> Fits:
     if not members:
         if outcome is not None:
             raise ValueError(
-                f"outcome={outcome!r} chooses one of several classes or outcomes, and this result "
+                f"outcome={outcome!r} chooses one of several classes or outcomes, but this result "
                 "is of one: leave it out"
             )
         return fits

@@ -421,13 +421,13 @@ def _check_settings(estimator: EstimatorLike, cv: SplitsLike, form: object) -> N
         )
     if isinstance(cv, str) and cv == "prefit":
         raise ValueError(
-            "cv='prefit' explains a model that was fitted elsewhere, and effects fits outcome "
+            "cv='prefit' explains a model that was fitted elsewhere, but effects fits outcome "
             "models, propensity and effect on the same folds: pass a number of folds"
         )
     learner = resolve_learner(estimator)
     if predicts_classes(learner):
         raise ValueError(
-            f"estimator={type(learner).__name__} is a classifier, and an effect is a quantity, a "
+            f"estimator={type(learner).__name__} is a classifier, but an effect is a quantity, a "
             "difference of risks too: pass a regressor, and the classifier as outcome_model"
         )
 
@@ -461,7 +461,7 @@ def _check_unused(given: Mapping[str, Any]) -> None:
         value, default = given[name], plain.get(name)
         if value is not None and not (isinstance(value, str) and value == default):
             raise TypeError(
-                f"{name} is about y and treatment, and pseudo_outcome takes their place: leave it "
+                f"{name} is about y and treatment, but pseudo_outcome takes their place: leave it "
                 "out"
             )
 
@@ -497,13 +497,13 @@ def _check_outcome(outcome: Outcome) -> None:
     if outcome.kind == "classes":
         shown = ", ".join(map(repr, outcome.classes[:5]))
         raise ValueError(
-            f"y has {len(outcome.classes)} classes ({shown}), and an effect is a difference of "
+            f"y has {len(outcome.classes)} classes ({shown}), but an effect is a difference of "
             f"means or of one risk: pass pos_label={outcome.labels[-1]!r} for one class against "
             "the rest"
         )
     if outcome.kind == "several":
         raise ValueError(
-            f"y has {len(outcome.members)} columns, and effects explains the effect on one: pass "
+            f"y has {len(outcome.members)} columns, but effects explains the effect on one: pass "
             f"y[{outcome.members[0].name!r}], and the others in calls of their own"
         )
 
@@ -515,7 +515,7 @@ def _propensity(given: Estimator, data: Data, arms: Arms) -> Estimator:
         return given
     if not labels:
         raise TypeError(
-            "propensity_model has known probabilities, and the treatment is a dose, which has "
+            "propensity_model has known probabilities, but the treatment is a dose, which has "
             "none: pass a regressor of the dose, or leave it out"
         )
     whole = n_rows + data.dropped
@@ -530,7 +530,7 @@ def _propensity(given: Estimator, data: Data, arms: Arms) -> Estimator:
         table = np.asarray(given, dtype=np.float64)
         if table.shape != (whole, len(labels)):
             raise ValueError(
-                f"propensity_model has the shape {table.shape}, and {whole} rows of {len(labels)} "
+                f"propensity_model has the shape {table.shape}, but {whole} rows of {len(labels)} "
                 f"arms need ({whole}, {len(labels)}), a column for each of {', '.join(labels)}; or "
                 "pass a dict of their shares"
             )

@@ -243,7 +243,7 @@ class DFI(BaseEstimator):
         check_is_fitted(self, "result_")
         if self._source is None:
             raise ValueError(
-                "this estimator was pickled, and the table that it read its rows from is not part "
+                "this estimator was pickled, but the table that it read its rows from is not part "
                 "of it: fit it again"
             )
         return self._source.local(
@@ -286,7 +286,7 @@ class DFI(BaseEstimator):
         check_is_fitted(self, "result_")
         if not hasattr(self, "transport_"):
             raise ValueError(
-                "with_fixed_transport explains one outcome, and y has several classes or columns: "
+                "with_fixed_transport explains one outcome, but y has several classes or columns: "
                 "fit again with transport_error='ignore'"
             )
         if self.transport_error == "ignore":

@@ -208,7 +208,7 @@ class Loss:
             if outside.any():
                 what = "positive numbers" if self.domain == "positive" else "probabilities"
                 raise ValueError(
-                    f"the model predicted {value[outside][0]:.4g}, and "
+                    f"the model predicted {value[outside][0]:.4g}, but "
                     f"{argument('loss', self.name)} needs {what}: choose a model that predicts "
                     "them, or another loss"
                 )

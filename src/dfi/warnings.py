@@ -50,7 +50,7 @@ class ConstantColumnWarning(DFIWarning):
     --------
     >>> sample.X[:, 2] = 1.0
     >>> dfi.explain(sample.X, sample.y, "linear", cv=2)
-    ConstantColumnWarning: constant column(s) 'x2': kept, with score 0...
+    ConstantColumnWarning: 'x2' is constant: it scores 0
     """
 
 
@@ -61,7 +61,7 @@ class IdentifierWarning(DFIWarning):
     --------
     >>> sample.X[:, 2] = range(200)
     >>> dfi.explain(sample.X, sample.y, "linear", cv=2)
-    IdentifierWarning: column 'x2' has another whole number in each of...
+    IdentifierWarning: column 'x2' has a different whole number in each...
     """
 
 

@@ -370,7 +370,7 @@ def test_thirty_per_cent_missing_in_every_column(run, place):
     table.write_csv(place / "d.csv")
     done = run("explain", "d.csv", "-y", "y", *LINEAR)
     assert done.exit_code == 0, done.output
-    assert "'empty' (wholly missing): kept, with score 0" in done.stderr
+    assert "'empty' (wholly missing) is constant: it scores 0" in done.stderr
     result = dfi.load(place / "dfi-d" / "result.dfi")
     assert result.names == ("number", "count", "flag", "word", "one", "empty")
     assert result.scores[5] == 0
@@ -395,7 +395,7 @@ def test_warnings_are_sentences(frame, run, place):
     frame.select("a", "c", "y").with_columns(pl.lit(1.0).alias("flat")).write_csv(place / "d.csv")
     done = run("explain", "d.csv", "-y", "y", *LINEAR, "--json")
     assert done.exit_code == 0
-    assert "warning: constant column(s) 'flat'" in done.stderr
+    assert "warning: 'flat' is constant" in done.stderr
     assert any("flat" in text for text in json.loads(done.stdout)["warnings"])
     assert "Warning" not in done.stderr
 

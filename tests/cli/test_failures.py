@@ -307,5 +307,5 @@ def test_a_limit_of_memory_that_libraries_do_not_survive(run, place, monkeypatch
     (place / "data.csv").write_text("a,y\n1,2\n")
     monkeypatch.setattr(resource, "getrlimit", lambda _: (600 * 2**20, resource.RLIM_INFINITY))
     done = run("explain", "data.csv", "-y", "y")
-    assert_one_sentence(done, 4, "may take 0.59 GB of addresses here, and the libraries of numbers")
+    assert_one_sentence(done, 4, "may take 0.59 GB of addresses here, but the numerical libraries")
     assert "ulimit -v unlimited" in done.stderr

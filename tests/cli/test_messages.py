@@ -204,6 +204,6 @@ def test_warnings_and_refusals_reach_the_terminal_in_options(run, frame):
     assert "Pass --task classification if they are classes" in done.stderr
     done = run("doctor", "data.csv", "-y", "y", "--loss", "log-loss")
     assert done.exit_code == 4
-    assert "--loss log-loss is about classes, and the target is a quantity" in " ".join(
+    assert "--loss log-loss is about classes, but the target is a quantity" in " ".join(
         done.stdout.split()
     )

@@ -102,7 +102,7 @@ ODD = {
     "a long word": (with_cell("x" * 999), (), 4, f"and '{'x' * 37}...' is not"),
     "a word as target": (with_cell("x", 3), (), 4, "the target 'y' is text, but 59 of its 60"),
     "months": (with_column(lambda row: ["Jan", "Feb", "Mar", "Apr"][row % 4]), ("--time", "k"), 4,
-               "--time: column 'k' is no column of numbers or dates (for instance 'Jan')"),
+               "--time: column 'k' is not a column of numbers or dates (for instance 'Jan')"),
     "other dates": (with_column(lambda row: f"{1 + row % 12}/31/2020"), ("--time", "k"), 4,
                     "text has no order in time: write dates as 2024-01-31"),
     "one time": (with_column(lambda _: "1"), ("--time", "k"), 4, "'k' has one value only"),
@@ -110,11 +110,11 @@ ODD = {
     "labels of the target": (lines(), ("--clusters", "y"), 4, "--clusters names the target"),
     "weights of the target": (lines(), ("--weights", "y"), 4, "--weights names the target 'y'"),
     "weights of text": (with_column(lambda row: "1" if row else "x"), ("--weights", "k"), 4,
-                        "--weights: column 'k' is no column of numbers (for instance 'x')"),
+                        "--weights: column 'k' is not a column of numbers (for instance 'x')"),
     "large numbers": (with_column(lambda row: str(2**60 + row)), (), 4, "beyond 2**53"),
     "no such category": (lines(), ("--categorical", "zz"), 4, "there is no column 'zz'"),
     "a long header": (lines(names=("a" * 200_000, "b", "c", "y")), (), 3, "line 2 cannot be read"),
-    "no text": (with_cell("1\x002"), (), 3, "is no text (line 5 has NUL bytes)"),
+    "no text": (with_cell("1\x002"), (), 3, "is not text (line 5 has NUL bytes)"),
     "a day that is none": (
         with_column(lambda row: f"2024-01-{1 + row % 28:02d}" if row else "2024-02-30"),
         ("--dates", "days"), 4, "59 of its 60 values are dates and '2024-02-30' is not: call "
@@ -151,11 +151,11 @@ def test_refused_in_one_sentence(name, run, place):
 
 
 JSON = {
-    "an array": (f"[{as_json()[:60]}", "is a JSON array: write one object a line"),
+    "an array": (f"[{as_json()[:60]}", "is a JSON array: write one object per line"),
     "NaN": (as_json(lambda k, r: {**r, "c": float("nan")} if k == 3 else r),
-            "line 4 is not JSON lines, one object a line: NaN is no JSON: write null"),
+            "line 4 is not JSON lines, one object per line: NaN is not JSON: write null"),
     "a half line": (as_json() + '\n{"a": 1,', "line 61 is not JSON lines"),
-    "a number": (as_json() + "\n3", "one object a line: it is no object"),
+    "a number": (as_json() + "\n3", "one object per line: it is no object"),
     "a name twice": (as_json().replace('"b"', '"a"'), "the column name 'a' appears more than once"),
 }  # fmt: skip
 

@@ -66,7 +66,9 @@ def test_a_packed_file_is_not_read_in_parts(tmp_path):
 
 def test_other_bytes_are_no_text_of_another_encoding(tmp_path):
     (tmp_path / "a.csv.lz4").write_bytes(b"\x04\x22\x4d\x18\x64\x40\xa7" + bytes(range(256)))
-    with pytest.raises(Failure, match="is no text, and of no format that is read: write it as CSV"):
+    with pytest.raises(
+        Failure, match="is neither text nor a format that dfi reads: write it as CSV"
+    ):
         read_file(str(tmp_path / "a.csv.lz4"))
     (tmp_path / "b.csv").write_bytes("straße,y\n1,2\n".encode("latin-1"))
     with pytest.raises(Failure, match=r"is not UTF-8 .* --encoding latin-1"):

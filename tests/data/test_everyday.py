@@ -190,7 +190,7 @@ def test_rows_are_counted_before_those_without_an_outcome_go():
     result = dfi.explain(table, "y", "linear", diagnose=False)
     assert result.names == ("x",)
     assert result.spec["everyday"]["left_out"] == {
-        "rownames": "another whole number in each row",
+        "rownames": "a different whole number in each row",
         "half": "40 different texts in 60 rows",
     }
 

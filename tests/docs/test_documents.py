@@ -166,7 +166,7 @@ BANNED = (
     "told apart into",
     "no result of a table",
     "tells it in every row",
-    "is not followed",
+    "is not supported",
     "they stay there",
     "read of parquet",
     "libraries of numbers",

@@ -96,14 +96,14 @@ def test_rows_are_positions(explainer):
 @pytest.mark.parametrize(
     ("rows", "kind", "message"),
     [
-        ([120], ValueError, "rows has the position 120, and there are 120 rows: positions go from"),
+        ([120], ValueError, "rows has the position 120, but there are 120 rows: positions go from"),
         ([-121], ValueError, "rows has the position -121"),
         (["a"], TypeError, r"rows must be positions of rows .* got \['a'\]: labels of a pandas"),
         ([0.5], TypeError, "rows must be positions of rows"),
         ([[0, 1]], TypeError, "rows must be positions of rows"),
         (True, TypeError, "rows must be positions of rows"),
         ([], ValueError, "rows names no row"),
-        (np.ones(3, dtype=bool), ValueError, "rows is a mask of 3 rows, and there are 120"),
+        (np.ones(3, dtype=bool), ValueError, "rows is a mask of 3 rows, but there are 120"),
     ],
 )
 def test_other_rows_are_refused_by_name(explainer, rows, kind, message):
@@ -145,7 +145,7 @@ def test_results_without_models_say_so(explainer, tmp_path, table):
         result.latent.local()
     X, y = table
     compared = dfi.compare(X[["a", "b"]], y, ["loco"], estimator="linear", progress=False)
-    with pytest.raises(ValueError, match="those of method 'dfi', and this result is of 'loco'"):
+    with pytest.raises(ValueError, match="those of method 'dfi', but this result is of 'loco'"):
         compared["loco"].local()
 
 
@@ -166,7 +166,7 @@ def test_an_estimator_explains_new_rows_after_it_was_pickled(explainer, table):
         ({"transport": dfi.transports.EntropicOT(epsilon=2.0)}, r"blurs rows \(epsilon > 0\)"),
         (
             {"loss": dfi.losses.custom(lambda y, p: np.abs(y - p) ** 1.5, name="power")},
-            "predictions under loss='power' are no means",
+            "predictions under loss='power' are not means",
         ),
     ],
 )

@@ -201,7 +201,7 @@ def test_weights_count_rows_twice() -> None:
     ("pairs", "error", "message"),
     [
         ([("x0", "x9")], ValueError, "no unit 'x9'"),
-        ([("x0", "x0")], ValueError, "with itself is no pair"),
+        ([("x0", "x0")], ValueError, "with itself is not a pair"),
         ([], ValueError, "names no pair"),
         (("x0", "x1"), TypeError, r"pass pairs=\[\('x0', 'x1'\)\]"),
         ([("x0", "x1", "x2")], TypeError, "a tuple of two names"),

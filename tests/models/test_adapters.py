@@ -83,7 +83,7 @@ LETTERS = pd.Series(pd.Categorical(SORTS, categories=["b", "a", "c"]))
 UNCLEAR = [
     (of_three, LETTERS, None, "does not say which of its columns is of which class"),
     (lambda rows: of_three(rows)[:, 0], SORTS, "b", "one number for each row.* class of y is 'b'"),
-    (lambda rows: of_three(rows)[:, :2], SORTS, "b", r"\(1, 2\) for one row, and y has 3 classes"),
+    (lambda rows: of_three(rows)[:, :2], SORTS, "b", r"\(1, 2\) for one row, but y has 3 classes"),
     (lambda rows: of_three(rows)[:, 0], TWO, 0, "the explained class of y is 0: pass y as 0 and 1"),
     (of_three, Y, None, r"\(60, 3\) for 60 rows.*; for probabilities .* task='classification'"),
 ]

@@ -25,7 +25,7 @@ def test_answers_begin_with_the_share_and_name_the_class(binary):
     assert first.startswith(f"{100 * share:.0f} % of the explained variance (")
     page = text_of(report_html(result))
     assert "outcome default (probability of Yes)" in page
-    assert "Shares of what is explained, each with its own 95 % interval" in page
+    assert "Shares of the explained variance, each with its own 95 % interval" in page
 
 
 def test_quality_of_a_class_has_area_interval_and_calibration(binary):
@@ -68,7 +68,7 @@ def test_loss_and_unit_of_several_classes(multiclass):
     summary, text = summarize(result), text_of(report_html(result))
     assert summary["score_unit"] == "nats"
     assert "the scores behind them, in nats and with intervals of their own" in text
-    assert " % of what is explained (" in summary["leading"][0]["text"]
+    assert " % of the explained variance (" in summary["leading"][0]["text"]
     assert "the model's log-loss is" in text
     assert "that of the prevalences alone is" in text
     assert "of entropy" in text

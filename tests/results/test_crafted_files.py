@@ -110,7 +110,7 @@ def test_other_compression_is_refused_unread(path, compression):
         (npy(np.zeros((30, 3), dtype=complex)), "holds complex128 where float64"),
         (npy(np.full((30, 3), np.nan)), "NaN or inf"),
         (npy(np.zeros((30, 3, 1))), "two dimensions"),
-        (npy(np.zeros((30, 3))) + b"more", "and its member has"),
+        (npy(np.zeros((30, 3))) + b"more", "but its member has"),
     ],
 )
 def test_arrays_that_are_none(path, content, message):

@@ -167,7 +167,7 @@ def test_intervals_of_shares_follow_the_options_of_those_of_scores():
 def test_nothing_explained_has_no_shares_and_a_warning():
     result = build(explained=-0.45)
     assert result.explained.value < 2 * result.explained.se
-    with pytest.warns(InferenceWarning, match="what is explained is not clearly above 0"):
+    with pytest.warns(InferenceWarning, match="the explained variance is not clearly above 0"):
         assert result.shares()["share"].isna().all()
     assert result.table()["share"].isna().all()
     assert result.interaction is None
@@ -248,7 +248,7 @@ def test_wrong_totals():
         build(totals=few)
     with pytest.raises(ValueError, match="difference of two results has no totals"):
         build(difference=True)
-    with pytest.raises(ValueError, match="of 200 and of 3 rows do not stand side by side"):
+    with pytest.raises(ValueError, match="of 200 and of 3 rows do not line up"):
         beside(build().basis, few)
 
 
@@ -284,7 +284,7 @@ def test_table_by_outcome_is_tidy_and_adds_up(tmp_path):
     assert one["se"] == part.se[1]
     unsorted = result.table(by="outcome", sort=False)
     assert unsorted["feature"].tolist()[::3] == list(NAMES)
-    with pytest.raises(ValueError, match="of one outcome"):
+    with pytest.raises(ValueError, match="has one outcome"):
         build().table(by="outcome")
     with pytest.raises(ValueError, match="by must be"):
         result.table(by="class")

@@ -20,7 +20,7 @@ class Slices(InOrder):
     def library(self):
         opened = open_frame(self.frame)
         if opened is None:
-            raise TypeError(f"X is a {type(self.frame).__name__}, and no frame.")
+            raise TypeError(f"X is a {type(self.frame).__name__}, not a frame.")
         return opened[0]
 
     @property

@@ -145,10 +145,10 @@ def test_keys_that_name_no_row(arrow):
     gaps = pa.array([None, *range(1, N)], pa.int64())
     missing = arrow.set_column(arrow.schema.get_field_index("id"), "id", gaps)
     refused("row_id='id' has missing values", Query(missing), row_id="id")
-    refused("row_id='nope' names a column, and X has no such column", Query(arrow), row_id="nope")
+    refused("row_id='nope' names a column, but X has no such column", Query(arrow), row_id="nope")
     refused("y and row_id both name the column 'y'", Query(arrow), row_id="y")
     refused(
-        "row_id='id' puts the rows of X in order, and y is a Series beside it: name a column",
+        "row_id='id' puts the rows of X in order, but y is a Series beside it: name a column",
         arrow.drop_columns("y").to_pandas(),
         arrow["y"].to_pandas(),
         TypeError,
@@ -184,7 +184,7 @@ def test_tables_that_change_between_reads(arrow):
         Query(arrow, lambda table, read: table.slice(0, N - read)),
     )
     refused(
-        "X can be read only once, and it is read several times: pass what it is read from",
+        "X can be read only once, but it is read several times: pass what it is read from",
         Query(arrow, lambda table, read: table if read < 2 else table.slice(0, 0)),
     )
 
@@ -295,7 +295,7 @@ def test_effects_on_gathered_rows(trial):
     few = table.slice(0, 300)
     one, other = (dfi.effects(t, "y", "arm", "linear", **options) for t in (few, Query(few)))
     assert np.array_equal(one.scores, other.scores)
-    with pytest.raises(TypeError, match="treatment is a ndarray, and X is a table that stays"):
+    with pytest.raises(TypeError, match="treatment is a ndarray, but X is a table that is"):
         dfi.effects(Query(table), "y", np.arange(N) % 2, "linear", **options)
 
 
@@ -307,7 +307,7 @@ def test_changes_of_gathered_rows(trial):
     assert gathered(found.before) == gathered(found.after) == (500, N)
     # both draw the same rows, so that they are paired
     assert found.rows == "same"
-    with pytest.raises(TypeError, match="sample_weight is a pair of vectors, and before is a"):
+    with pytest.raises(TypeError, match="sample_weight is a pair of vectors, but before is a"):
         dfi.change(Query(table), Query(later), sample_weight=([1], [1]), **options)
 
 

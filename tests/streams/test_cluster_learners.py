@@ -86,8 +86,8 @@ def test_halves_have_no_row_in_common():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"cv": [([0, 1], [2, 3])]}, "cv is a list of row numbers, and the rows of X are not"),
-        ({"cv": 1}, "cv is 1, and folds of DaskXGBClassifier are dealt on the workers"),
+        ({"cv": [([0, 1], [2, 3])]}, "cv is a list of row numbers, but the rows of X are not"),
+        ({"cv": 1}, "cv is 1, but folds of DaskXGBClassifier are dealt on the workers"),
         ({"n_repeats": 3}, "n_repeats=3 fits DaskXGBClassifier that many times on all rows"),
         ({"loss": "log-loss"}, "loss='log-loss' scales the margins of a classifier"),
     ],
@@ -103,7 +103,7 @@ def test_options_that_are_not_honoured(options, message, client, table):
 
 
 def test_tables_of_others(table):
-    message = "DaskXGBRegressor is fitted on a table of Dask of more than 20,000 rows, and X is"
+    message = "DaskXGBRegressor is fitted on a table of Dask of more than 20,000 rows, but X is"
     for X in (table, Slices(table, (700,))):
         with pytest.raises(TypeError, match=message):
             dfi.explain(X, "y", xgboost.dask.DaskXGBRegressor(), **OPTIONS)

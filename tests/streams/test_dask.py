@@ -166,7 +166,7 @@ def test_a_client_that_is_closed(frame):
     [
         (None, {}, ValueError, "DFI requires y to be passed: a column of X by name, or one of"),
         ([1.0], {}, TypeError, "y is a list beside a table of Dask: pass the name of a column"),
-        ("z", {}, ValueError, "y='z' names a column, and X has no such column"),
+        ("z", {}, ValueError, "y='z' names a column, but X has no such column"),
         ("y", {"sample_weight": np.ones(3)}, TypeError, "sample_weight is a ndarray beside a"),
     ],
 )
@@ -190,7 +190,7 @@ def test_arrays_that_cannot_be_read(numbers):
     with pytest.raises(ValueError, match="y has 2900 rows and X has 3000: pass one value per row"):
         dfi.explain(array[:, :3], array[:2900, 3], **OPTIONS)
     some = array[array[:, 0] > -9]
-    with pytest.raises(ValueError, match="chunks have unknown lengths, so that y cannot be laid"):
+    with pytest.raises(ValueError, match="unknown lengths, so that y cannot be aligned"):
         dfi.explain(some[:, :3], array[:, 3], **OPTIONS)
 
 
@@ -211,7 +211,7 @@ def test_columns_without_divisions(frame):
 
 
 def test_what_is_no_table(frame):
-    with pytest.raises(TypeError, match=r"X is a Delayed.* of Dask, which is no table: pass a"):
+    with pytest.raises(TypeError, match=r"X is a Delayed.* of Dask, not a table: pass a"):
         dfi.explain(dask.delayed(frame), "y", **OPTIONS)
 
 

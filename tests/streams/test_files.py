@@ -125,7 +125,7 @@ def test_weights_by_the_name_of_a_column_in_memory(frame):
         table.drop(columns="w"), "y", estimator="linear", sample_weight=table["w"], diagnose=False
     )
     assert np.array_equal(named.scores, given.scores)
-    with pytest.raises(ValueError, match="sample_weight='v' names the weights' column, and X has"):
+    with pytest.raises(ValueError, match="sample_weight='v' names the weights' column, but X has"):
         dfi.explain(table, "y", estimator="linear", sample_weight="v")
 
 
@@ -289,11 +289,14 @@ def test_csv_that_changes_its_type_on_the_way(tmp_path, monkeypatch):
 
 def test_lazy_frames_without_an_outcome(table):
     refused(
-        "y is None, and X is a LazyFrame, whose rows are not here", table.lazy(), None, TypeError
+        "y is None, but X is a LazyFrame, whose rows are not in memory",
+        table.lazy(),
+        None,
+        TypeError,
     )
     refused("y is a Series, and X is a LazyFrame", table.lazy(), table["y"], TypeError)
     refused("sample_weight is a Series", table.lazy(), "y", TypeError, sample_weight=table["w"])
-    refused("y='z' names a column, and X has no such column", table.lazy(), "z")
+    refused("y='z' names a column, but X has no such column", table.lazy(), "z")
     refused("both name the column 'y'", table.lazy(), "y", sample_weight="y")
 
 
@@ -309,7 +312,7 @@ def test_lazy_frames_of_others():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"cv": [([0, 1], [2, 3])]}, "cv is a list of row numbers, and the rows of X are not"),
+        ({"cv": [([0, 1], [2, 3])]}, "cv is a list of row numbers, but the rows of X are not"),
         ({"transport": "copula"}, "transport='copula' needs all rows in memory"),
         ({"transport": "auto"}, "transport='auto' needs all rows in memory"),
         ({"explain_rows": None, "fit_rows": 1000}, "explain_rows=None explains all 3000 rows"),

@@ -173,7 +173,7 @@ def test_what_cannot_be_read_is_told(spark, parts):
     refused("X has more than one column called 'a'; rename them", parts.select("a", "a", "y"))
     nested = parts.selectExpr("a", "array(few, few) as both", "y")
     refused("Column 'both' holds nested values", nested)
-    refused("y='z' names a column, and X has no such column", parts, y="z")
+    refused("y='z' names a column, but X has no such column", parts, y="z")
     broken = parts.selectExpr("a", "y", "raise_error('the disk is gone') as d", "few")
     refused("X is a table of Spark that cannot be read .*the disk is gone", broken)
 
@@ -189,7 +189,7 @@ def test_workers_without_the_library():
     told = "the Python workers of Spark have no dfi: install it"
     with pytest.raises(ImportError, match=told), sparks.readable():
         raise RuntimeError("ModuleNotFoundError: No module named 'dfi'")
-    told = r"cannot be read \(RuntimeError: \): see that X.count"
+    told = r"cannot be read \(RuntimeError: \): check that X.count"
     with pytest.raises(ValueError, match=told), sparks.readable():
         raise RuntimeError
 

@@ -557,7 +557,7 @@ def test_a_linear_model_of_pooled_levels_is_scored_by_all_donors_at_once(form):
 def test_own_errors_of_straight_lines_are_refused(error):
     table, y = mixed()
     with pytest.raises(
-        ValueError, match=f"transport_error='{error}' is about straight lines, and 'colour'"
+        ValueError, match=f"transport_error='{error}' is about straight lines, but 'colour'"
     ):
         explained(table, y, effect_of, transport_error=error)
     X, y, _ = sample()

@@ -355,7 +355,7 @@ def test_other_transports_refuse_rows_that_are_not_in_memory(large):
     table = read_table(frame()[NUMBERS])
     source = CutSource(table.matrix, WEIGHTS["none"](None, N), (400,))
     message = (
-        r"transport='copula' needs all rows in memory, and the 900 of X are read block by block: "
+        r"transport='copula' needs all rows in memory, but the 900 of X are read block by block: "
         r"use transport='gaussian', or take a table of some of the rows"
     )
     with pytest.raises(ValueError, match=message):

@@ -302,7 +302,7 @@ def _why_identifier(
         return ""
     least, most = int(values.min()), int(values.max())
     counts = most - least == n - 1 and least in (0, 1)
-    return "another whole number in each row" if counts or NAMES_ROWS.search(name) else ""
+    return "a different whole number in each row" if counts or NAMES_ROWS.search(name) else ""
 
 
 def _distinct(column: nw.Series[Native]) -> set[Native]:

@@ -261,7 +261,7 @@ def _split(cv: Estimator, matrix: Array, y: Array | None, labels: Rows | None) -
     except (ValueError, TypeError) as error:
         if labels is None and "groups" in str(error):
             raise ValueError(
-                f"{type(cv).__name__} splits by groups of rows, and none were given: pass one "
+                f"{type(cv).__name__} splits by groups of rows, but none were given: pass one "
                 f"label per row as {argument('clusters')}, or use another splitter."
             ) from error
         raise ValueError(f"{type(cv).__name__} cannot split these rows: {error}") from error
@@ -343,7 +343,7 @@ def _refuse_equal_repeats(repeats: Sequence[tuple[Fold, ...]], cv: object) -> No
     if len(seen) < len(repeats):
         what = type(cv).__name__
         raise InvalidParameterError(
-            f"{argument('n_repeats')} asks for several splits, and {argument('cv')} ({what}) gives "
+            f"{argument('n_repeats')} asks for several splits, but {argument('cv')} ({what}) gives "
             "the same one each time",
             "n_repeats",
             f"use {argument('n_repeats', 1)}, a number of folds or a splitter with shuffle=True.",

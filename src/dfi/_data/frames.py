@@ -123,7 +123,7 @@ def split_column(
     opened = open_frame(X) if is_table(X) else None
     if opened is None:
         raise TypeError(
-            f"{argument(role, name)} names a column of {TABLE}, and {TABLE} is a "
+            f"{argument(role, name)} names a column of {TABLE}, but {TABLE} is a "
             f"{type(X).__name__} without names: pass a dataframe, or {role} as an array"
         )
     _, labels, columns, _ = opened
@@ -131,7 +131,7 @@ def split_column(
     if len(places) != 1:
         found = "two columns of that name" if places else "no such column"
         hint = did_you_mean(name, map(str, labels))
-        raise ValueError(f"{argument(role, name)} names {what}, and {TABLE} has {found}{hint}")
+        raise ValueError(f"{argument(role, name)} names {what}, but {TABLE} has {found}{hint}")
     rest = [k for k in range(len(labels)) if k != places[0]]
     if nw.dependencies.is_pandas_dataframe(X):
         return X.iloc[:, rest], X.iloc[:, places[0]]
@@ -173,14 +173,14 @@ def check_same_order(X: Frame, vectors: Mapping[str, object]) -> None:
             continue
         if Counter(index) == Counter(others):
             raise ValueError(
-                f"{argument(name)} has the row labels of {argument(known)} in another order, and "
+                f"{argument(name)} has the row labels of {argument(known)} in another order, but "
                 f"rows are matched by position: pass {name}.loc[{known}.index] if the labels are "
                 f"right, {name}.to_numpy() if the positions are"
             )
         if shared := _shared_in_part(index, others):
             raise ValueError(
                 f"{argument(name)} and {argument(known)} share only {shared} row labels of "
-                f"{len(index)}, and rows are matched by position: pass what pd.concat([{known}, "
+                f"{len(index)}, but rows are matched by position: pass what pd.concat([{known}, "
                 f"{name}], axis=1, join='inner') matches if the labels are right, "
                 f"{name}.to_numpy() if the positions are"
             )

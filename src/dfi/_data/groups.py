@@ -125,7 +125,7 @@ def _of_units(groups: Groups, units: _Units) -> Groups:
     if groups.units is None:
         if groups.membership.shape[1] != len(units.names):
             raise ValueError(
-                f"the groups are over {groups.membership.shape[1]} units, and there are "
+                f"the groups are over {groups.membership.shape[1]} units, but there are "
                 f"{len(units.names)} here: pass a dict of group names to lists of columns"
             )
         return replace(groups, units=units.names)
@@ -258,7 +258,7 @@ def _rows_are_groups(
         return True
     if columns == found:
         raise ValueError(
-            "groups has the features as its rows and as its columns, and does not say which of "
+            "groups has the features as its rows and as its columns, but does not say which of "
             "them are groups: give the groups other names."
         )
     return False

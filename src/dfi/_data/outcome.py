@@ -258,14 +258,14 @@ def outcome_rule(
     if task == "classification" or (task == "auto" and (two or shown.kind == "boolean")):
         if distinct is None:
             raise ValueError(
-                f"{argument('task', 'classification')} makes every number of {TARGET} a class, and "
+                f"{argument('task', 'classification')} makes every number of {TARGET} a class, but "
                 f"{TARGET} has too many different ones: bin them, or leave {argument('task')} at "
                 "'auto'"
             )
         return _number_rule(shown, distinct, positive)
     if positive is not None:
         raise ValueError(
-            f"{argument('pos_label', positive)} names the class that is explained, and {TARGET} is "
+            f"{argument('pos_label', positive)} names the class that is explained, but {TARGET} is "
             f"a quantity: leave it out, or pass {argument('task', 'classification')}"
         )
     integer = shown.kind == "integer"
@@ -327,7 +327,7 @@ def _read_several(
 ) -> Outcome:
     if task == "classification" or positive is not None:
         raise ValueError(
-            f"{TARGET} has {len(columns)} columns, and several outcomes are explained as "
+            f"{TARGET} has {len(columns)} columns, but several outcomes are explained as "
             f"quantities: leave {argument('task')} and {argument('pos_label')} out, or explain one "
             "column of classes at a time"
         )
@@ -399,8 +399,8 @@ def class_outcome(
     texts = [str(label) for label in labels]
     if len(labels) < 2:
         raise ValueError(
-            f"{TARGET} has one class only ({labels[0]!r} in every row): there is nothing to tell "
-            "apart."
+            f"{TARGET} has one class only ({labels[0]!r} in every row): there is nothing to "
+            "explain."
         )
     chosen = position_of(positive, labels)
     in_order = texts == sorted(texts) or _is_sorted(labels)

@@ -434,10 +434,8 @@ def warn_constant(table: Table, constant: Bools, where: str = "") -> None:
         wholly = {column.name for column in table.gaps if table.where_missing(column).all()}
         listed = [f"{name!r}{' (wholly missing)' * (name in wholly)}" for name in names[:5]]
         shown = ", ".join(listed) + (", ..." if len(names) > 5 else "")
-        warn(
-            f"constant column(s) {shown}{where}: kept, with score 0 and no standard error",
-            ConstantColumnWarning,
-        )
+        verbs = "is constant{}: it scores 0" if len(names) == 1 else "are constant{}: they score 0"
+        warn(f"{shown} {verbs.format(where)}", ConstantColumnWarning)
 
 
 def warn_identifiers(table: Table) -> None:
@@ -467,9 +465,9 @@ def warn_identifiers(table: Table) -> None:
         shown = ", ".join(map(repr, found[:5])) + (", ..." if len(found) > 5 else "")
         few = len(found) == 1
         warn(
-            f"column{'s' * (not few)} {shown} {'has' if few else 'have'} another whole number in "
-            f"each of the {n} rows: {'it looks' if few else 'they look'} like an identifier or a "
-            f"count of the rows. Drop {'it' if few else 'them'}, unless the order of the rows "
+            f"column{'s' * (not few)} {shown} {'has' if few else 'have'} a different whole number "
+            f"in each of the {n} rows: {'it looks' if few else 'they look'} like an identifier or "
+            f"a count of the rows. Drop {'it' if few else 'them'}, unless the order of the rows "
             "means something.",
             IdentifierWarning,
         )

@@ -219,7 +219,7 @@ def _refuse_events(event: Vector, name: str) -> None:
     shown = ", ".join(found[:5]) + (", ..." if len(found) > 5 else "")
     if len(found) > 2:
         raise ValueError(
-            f"{name!r} has {len(found)} different values ({shown}), and an event was observed or "
+            f"{name!r} has {len(found)} different values ({shown}), but an event was observed or "
             "not: competing risks are not taken into account. To explain the time to any of them, "
             "pass whether there was any; taking the others for censored asks what would happen if "
             "they did not exist"
@@ -234,7 +234,7 @@ def check_horizons(horizon: object, times: Times) -> tuple[float, ...]:
     """Return the horizons, ascending; raise where none is given or data do not reach one."""
     if horizon is None:
         raise InvalidParameterError(
-            f"how long is looked ahead decides the answer, and {argument('horizon')} is missing",
+            f"how long is looked ahead decides the answer, but {argument('horizon')} is missing",
             "horizon",
             f"pass for instance {argument('horizon', times.proposed())}, up to which a tenth of "
             f"the rows is under observation; the last time is {times.time.max():g}",
@@ -272,7 +272,7 @@ def _check_reach(horizon: float, times: Times) -> None:
     count = int(times.before(horizon).sum())
     if count < FEWEST_EVENTS:
         raise InvalidParameterError(
-            f"{count} event{'s' * (count != 1)} happened up to {argument('horizon', horizon)}, and "
+            f"{count} event{'s' * (count != 1)} happened up to {argument('horizon', horizon)}, but "
             f"at least {FEWEST_EVENTS} are needed to learn from",
             "horizon",
             "choose a later horizon, or explain more rows",

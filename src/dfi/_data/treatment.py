@@ -71,7 +71,7 @@ def read_treatment(
         for parameter, given in (("treated", treated), ("control", control)):
             if given is not None:
                 raise InvalidParameterError(
-                    f"treatment is a dose ({len(labels)} different numbers), and "
+                    f"treatment is a dose ({len(labels)} different numbers), but "
                     f"{argument(parameter, given)} names an arm",
                     parameter,
                     "leave it out",

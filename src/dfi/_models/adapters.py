@@ -143,7 +143,7 @@ def _check_columns(rows: Floats | Frame, names: list[str]) -> None:
     """Raise if a session asks for a column that the table does not have."""
     if isinstance(rows, np.ndarray):
         if rows.shape[1] != len(names):
-            raise ValueError(f"it has {len(names)} inputs, and {TABLE} has {rows.shape[1]} columns")
+            raise ValueError(f"it has {len(names)} inputs, but {TABLE} has {rows.shape[1]} columns")
         return
     known = nw.from_native(rows, eager_only=True).columns
     absent = [name for name in names if name not in known]

@@ -33,7 +33,7 @@ def class_column(model: EstimatorLike, label: object, place: int = 1) -> int:
             return column
     shown = ", ".join(map(repr, (classes or [])[:5]))
     raise ValueError(
-        f"this {type(model).__name__} tells {shown} apart, and {TARGET} has the class {label!r}: "
+        f"this {type(model).__name__} tells {shown} apart, but {TARGET} has the class {label!r}: "
         "pass the labels that the model was fitted on"
     )
 
@@ -60,19 +60,19 @@ def of_one_class(predictor: Predictor, data: Data) -> Predictor:
         beyond = answer[(answer < least) | (answer > most)]
         if len(beyond) and not hasattr(model, "predict"):
             raise ValueError(
-                f"{predictor.name} predicts {float(beyond[0]):.4g}, and {TARGET} holds classes: "
+                f"{predictor.name} predicts {float(beyond[0]):.4g}, but {TARGET} holds classes: "
                 f"one number is the probability of {label!r}, neither its log-odds nor a percentage"
             )
         if unnamed:
             return predictor
         raise ValueError(
-            f"{predictor.name} gives one number for each row, and the explained class of {TARGET} "
+            f"{predictor.name} gives one number for each row, but the explained class of {TARGET} "
             f"is {label!r}: pass y as 0 and 1, 1 for the class that the number is the probability "
             f"of, and no {argument('pos_label')}; or a function that gives a column for each class"
         )
     if shape != (1, outcome.among):
         raise ValueError(
-            f"{predictor.name} gives an array of shape {shape} for one row, and {TARGET} has "
+            f"{predictor.name} gives an array of shape {shape} for one row, but {TARGET} has "
             f"{outcome.among} classes: a column for each class is needed"
         )
     column = class_column(model, label, outcome.place)
@@ -85,7 +85,7 @@ def check_class_order(predictor: Predictor, outcome: Outcome) -> None:
     if outcome.sorted or predicts_classes(model) or hasattr(model, "classes_"):
         return
     raise ValueError(
-        f"{predictor.name} does not say which of its columns is of which class, and the categories "
+        f"{predictor.name} does not say which of its columns is of which class, but the categories "
         f"of {TARGET} are not in alphabetical order: pass labels in place of categories, e.g. "
         "y.astype(str), and columns in the order of sorted(set(y))"
     )

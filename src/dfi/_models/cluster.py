@@ -51,7 +51,8 @@ def local_twin(estimator: Estimator) -> Estimator:
     kind = getattr(importlib.import_module(module), name.removeprefix("Dask"), None)
     if kind is None or not name.endswith(("Regressor", "Classifier")):
         raise TypeError(
-            f"{name} is no regressor or classifier: pass Dask...Regressor or ...Classifier"
+            f"{name} is neither a regressor nor a classifier: pass Dask...Regressor "
+            "or ...Classifier"
         )
     parameters = {k: v for k, v in estimator.get_params().items() if k != "client"}
     return kind(**parameters)
@@ -111,12 +112,12 @@ def check_cluster(estimator: Estimator, data: Data) -> StreamedSource:
     source = data.source
     if not isinstance(source, StreamedSource) or not isinstance(source.partitions, DaskParts):
         raise TypeError(
-            f"{name} is fitted on a table of Dask of more than 20,000 rows, and X is none: pass "
+            f"{name} is fitted on a table of Dask of more than 20,000 rows, but X is none: pass "
             f"{name.removeprefix('Dask')}, or a dask.dataframe"
         )
     if current_client() is None:
         raise ValueError(
-            f"{name} is fitted on the workers of dask.distributed, and there is no Client: open "
+            f"{name} is fitted on the workers of dask.distributed, but there is no Client: open "
             f"one, or pass {name.removeprefix('Dask')}"
         )
     return source
@@ -231,7 +232,7 @@ def cluster_split(
     name = type(estimator).__name__
     if not isinstance(cv, int | np.integer) or isinstance(cv, bool) or cv < 2:
         raise ValueError(
-            f"{argument('cv')} is {cv!r}, and folds of {name} are dealt on the workers: pass a "
+            f"{argument('cv')} is {cv!r}, but folds of {name} are dealt on the workers: pass a "
             "number of folds of 2 or more"
         )
     if n_repeats not in (None, 1):

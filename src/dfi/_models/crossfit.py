@@ -556,7 +556,7 @@ def of_all_rows(
         return repeats
     if in_time_order(repeats):
         raise ValueError(
-            f"{argument('cv')} splits along time, and {argument('fit_rows')} takes a random sample "
+            f"{argument('cv')} splits along time, but {argument('fit_rows')} takes a random sample "
             f"of the rows: leave {argument('fit_rows')} out, or pass a number of folds"
         )
     others = np.setdiff1d(np.arange(data.table.n_rows), data.fit)

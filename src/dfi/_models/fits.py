@@ -260,7 +260,7 @@ class Fits:
         asked, model = model, as_model(model)
         if n_repeats not in (None, 1):
             raise ValueError(
-                f"{argument('n_repeats', n_repeats)} repeats the split of the rows, and "
+                f"{argument('n_repeats', n_repeats)} repeats the split of the rows, but "
                 f"{argument('cv', 'prefit')} splits none: leave {argument('n_repeats')} at 1"
             )
         seeds = Seeds.of(random_state) if seeds is None else seeds

@@ -175,7 +175,7 @@ def check_learner_suits_outcome(model: Estimator, outcome: Outcome) -> None:
     if not predicts_classes(model):
         if outcome.named and is_plain_regressor(model):
             raise ValueError(
-                f"{name} is a regressor, and {TARGET} holds classes "
+                f"{name} is a regressor, but {TARGET} holds classes "
                 f"({', '.join(outcome.classes[:5])}): pass a classifier with predict_proba, or a "
                 f"name such as {argument('estimator', 'boosting')}"
             )
@@ -286,17 +286,17 @@ def loss_for(outcome: Outcome, loss: Loss | None) -> Loss:
         return BRIER if outcome.is_classes else SQUARED_ERROR
     if loss.domain == "probability" and not outcome.is_classes:
         raise ValueError(
-            f"{argument('loss', loss.name)} is about classes, and {TARGET} is a quantity: pass "
+            f"{argument('loss', loss.name)} is about classes, but {TARGET} is a quantity: pass "
             f"{argument('task', 'classification')}, or {argument('loss', 'squared-error')}"
         )
     if outcome.is_classes and loss.domain == "positive":
         raise ValueError(
-            f"{argument('loss', loss.name)} is about counts or positive quantities, and {TARGET} "
+            f"{argument('loss', loss.name)} is about counts or positive quantities, but {TARGET} "
             "holds classes: use 'brier' or 'log-loss'"
         )
     if outcome.kind == "classes" and not loss.has_generator:
         raise ValueError(
-            f"{argument('loss', loss.name)} is about one number, and {TARGET} has "
+            f"{argument('loss', loss.name)} is about one number, but {TARGET} has "
             f"{len(outcome.classes)} classes: use 'brier' or 'log-loss', or "
             f"{argument('pos_label', ...)} for one class against the rest"
         )
@@ -313,7 +313,7 @@ def loss_for(outcome: Outcome, loss: Loss | None) -> Loss:
         if least < 0 or (least == 0 and loss.name == GAMMA.name):
             need = "positive" if loss.name == GAMMA.name else "non-negative"
             raise ValueError(
-                f"{argument('loss', loss.name)} needs {need} outcomes, and the smallest value of "
+                f"{argument('loss', loss.name)} needs {need} outcomes, but the smallest value of "
                 f"{TARGET} is {least:g}: use 'squared-error'"
             )
     return loss

@@ -108,7 +108,7 @@ class Predictor:
         own = np.array(points, dtype=np.float64, order="C")
         value = self._evaluate(rows_seen(self.table, own, self.view, self.levels))
         if np.iscomplexobj(value) or np.ma.is_masked(value):
-            raise TypeError(f"{self.name} predicts no plain numbers")
+            raise TypeError(f"{self.name} does not predict plain numbers")
         return np.array(value, dtype=np.float64)
 
     def __call__(self, points: Floats) -> Floats:
@@ -170,7 +170,7 @@ class Predictor:
         if outside.any():
             what = "positive numbers" if self.domain == "positive" else "probabilities"
             raise ValueError(
-                f"{self.name} predicted {value[outside][0]:.4g}, and this loss needs {what}: "
+                f"{self.name} predicted {value[outside][0]:.4g}, but this loss needs {what}: "
                 "choose a model that predicts them, or another loss"
             )
         return value

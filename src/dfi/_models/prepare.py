@@ -185,11 +185,11 @@ def take_times(given: dict[str, Any]) -> Times | None:
         )
     if given.get("scale") == "margin":
         raise InvalidParameterError(
-            "scale='margin' is about classes, and this outcome is a time", "scale", "leave it out"
+            "scale='margin' is about classes, but this outcome is a time", "scale", "leave it out"
         )
     if is_stream(given["X"]):
         raise TypeError(
-            f"{TABLE} is a {type(given['X']).__name__}, a table that stays where it is, and times "
+            f"{TABLE} is a {type(given['X']).__name__}, a table that is not in memory, but times "
             "to an event are explained in memory: read it, or a random sample of its rows, into a "
             "data frame first"
         )
@@ -236,7 +236,7 @@ def distribution_fits(given: Mapping[str, Any]) -> Fits:
     target = given["target"]
     if data.outcome.kind not in ("real", "count"):
         raise InvalidParameterError(
-            f"{argument('target', target)} is about the distribution of a quantity, and {TARGET} "
+            f"{argument('target', target)} is about the distribution of a quantity, but {TARGET} "
             f"has {'several columns' if data.outcome.kind == 'several' else 'classes'}",
             "target",
             "leave it out, or pass one quantity",
@@ -330,7 +330,7 @@ def check_streamed(cv: SplitsLike) -> None:
     """Raise for splits that need all rows in memory."""
     if not isinstance(cv, int | np.integer | str) and not hasattr(cv, "split"):
         raise ValueError(
-            f"{argument('cv')} is a list of row numbers, and the rows of {TABLE} are not in "
+            f"{argument('cv')} is a list of row numbers, but the rows of {TABLE} are not in "
             "memory: pass a number of folds, or a splitter"
         )
 
@@ -357,7 +357,7 @@ def take_frame(
         if value is None or isinstance(value, str) or (role == "y" and several_named(value)):
             continue
         raise TypeError(
-            f"{role} is a {type(value).__name__}, and {TABLE} is a table that stays where it is: "
+            f"{role} is a {type(value).__name__}, but {TABLE} is a table that is not in memory: "
             f"name the column of {TABLE} that holds it, {argument(role, ...)}"
         )
     found = gather_frame(
@@ -389,7 +389,7 @@ def read_streamed(given: Mapping[str, Any], sizes: SampleSizes, seeds: Seeds, wa
     asked = sizes.explain_rows
     if asked is None and fit < n:
         raise ValueError(
-            f"{argument('explain_rows', None)} explains all {n} rows, and {TABLE} is not in "
+            f"{argument('explain_rows', None)} explains all {n} rows, but {TABLE} is not in "
             f"memory: pass a number or 'auto', or {argument('fit_rows', n)} to gather them"
         )
     count = fit if asked is None or isinstance(asked, str) else max(fit, int(asked))
@@ -415,17 +415,17 @@ def with_fit_rows(
     count = whole("fit_rows", fit_rows, FEWEST_FIT)
     if prefit:
         raise ValueError(
-            f"{argument('fit_rows')} is about models that are fitted here, and "
+            f"{argument('fit_rows')} is about models that are fitted here, but "
             f"{argument('cv', 'prefit')} fits none: leave it out"
         )
     if data.row_groups is not None:
         raise ValueError(
-            f"{argument('fit_rows')} takes a random sample of the rows, and "
+            f"{argument('fit_rows')} takes a random sample of the rows, but "
             f"{argument('clusters')} keeps rows together: leave one of them out"
         )
     if not isinstance(cv, int | np.integer) and not hasattr(cv, "split"):
         raise ValueError(
-            f"{argument('fit_rows')} takes a random sample of the rows, and {argument('cv')} is a "
+            f"{argument('fit_rows')} takes a random sample of the rows, but {argument('cv')} is a "
             f"list of row numbers that says which are fitted on: leave {argument('fit_rows')} out"
         )
     n = data.table.n_rows

@@ -290,7 +290,7 @@ def _learner(parameter: str, estimator: EstimatorLike, outcome: Outcome) -> Esti
         if parameter == "propensity_model" and outcome.is_classes and is_plain_regressor(learner):
             name = type(learner).__name__
             raise ValueError(  # noqa: TRY301
-                f"{name} is a regressor, and the treatment has arms: pass a classifier with "
+                f"{name} is a regressor, but the treatment has arms: pass a classifier with "
                 "predict_proba, a name such as 'boosting', or known probabilities"
             )
         check_learner_suits_outcome(learner, outcome)
@@ -335,7 +335,7 @@ def require_every_row(fits: Fits, what: str) -> None:
     if len(absent):
         raise ValueError(
             f"cv never holds out {len(absent)} of {fits.table.n_rows} rows (the first is row "
-            f"{absent[0]}), and {what} needs a pseudo-outcome of every row: pass a number of "
+            f"{absent[0]}), but {what} needs a pseudo-outcome of every row: pass a number of "
             "folds, or a splitter that holds out every row once"
         )
 
@@ -378,6 +378,6 @@ def _require_arms(fits: Fits, arms: Sequence[Bools], outcome: Outcome, treatment
                 only = outcome.classes[int(outcome.values[train[0]])]
                 raise ValueError(
                     f"y is {only!r} in all {len(train)} rows of the arm {where} that a fold trains "
-                    "on, and a classifier needs both classes: use fewer folds, or "
+                    "on, but a classifier needs both classes: use fewer folds, or "
                     "task='regression', which takes y as numbers"
                 )

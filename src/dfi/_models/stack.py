@@ -332,7 +332,7 @@ class SuperLearner(RegressorMixin, BaseEstimator):
         domain = {"bernoulli": "probability", "gaussian": "real"}.get(self.family, "positive")
         if loss.domain not in ("real", domain):
             raise ValueError(
-                f"the loss {loss.name!r} is one of {loss.domain} predictions, and those of the "
+                f"the loss {loss.name!r} is one of {loss.domain} predictions, but those of the "
                 f"family {self.family!r} are {domain}"
             )
 

@@ -207,7 +207,7 @@ def with_dates(
         taken = [part for part in parts if part in frame.columns and part != name]
         if taken:
             raise Refused(
-                f"--dates parts makes a column {taken[0]!r} of {name!r}, and there is one already: "
+                f"--dates parts makes a column {taken[0]!r} of {name!r}, but there is one already: "
                 "rename it, or use --dates days"
             )
         columns += parts.values()

@@ -182,9 +182,8 @@ def refuse_small_limit() -> None:
     allowed, _ = resource.getrlimit(resource.RLIMIT_AS)
     if allowed != resource.RLIM_INFINITY and allowed < LEAST_MEMORY:
         raise Refused(
-            f"a process may take {allowed / 2**30:.2g} GB of addresses here, and the libraries of "
-            f"numbers need {LEAST_MEMORY / 2**30:.2g}: raise the limit with ulimit -v unlimited, "
-            "or run dfi outside of it"
+            f"a process may take {allowed / 2**30:.2g} GB of addresses here, but the numerical "
+            f"libraries need {LEAST_MEMORY / 2**30:.2g}: raise the limit with ulimit -v unlimited"
         )
 
 

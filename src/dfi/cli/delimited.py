@@ -65,7 +65,7 @@ def decoded(content: bytes, label: str, encoding: str) -> bytes:
         line = content[: error.start].count(b"\n") + 1
         if not kind_told(content):
             raise Unreadable(
-                f"{label} is no text, and of no format that is read: write it as CSV or Parquet"
+                f"{label} is neither text nor a format that dfi reads: write it as CSV or Parquet"
             ) from None
         raise Unreadable(
             f"{label} is not {encoding.upper()} (line {line}); say what it is with --encoding, "
@@ -84,7 +84,7 @@ def read_delimited(own: str, content: bytes, label: str, written: Spelling) -> p
     if b"\0" in text:
         line = text[: text.index(b"\0")].count(b"\n") + 1
         raise Unreadable(
-            f"{label} is no text (line {line} has NUL bytes): say how it is encoded with "
+            f"{label} is not text (line {line} has NUL bytes): say how it is encoded with "
             "--encoding, for instance --encoding utf-16, or what it is with --format"
         )
     if b"\r" in text and b"\n" not in text:

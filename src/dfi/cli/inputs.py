@@ -171,7 +171,7 @@ def _horizons(text: str | None) -> list[float] | None:
     try:
         return [float(part) for part in text.split(",")]
     except ValueError:
-        raise Refused(f"--horizon {text} is no time, nor several by commas") from None
+        raise Refused(f"--horizon {text} is not a time, or several separated by commas") from None
 
 
 def resolve_transport(

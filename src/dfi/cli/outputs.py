@@ -42,7 +42,7 @@ class OutputFolder:
             if place.exists() and not place.is_file():
                 what = "a folder" if place.is_dir() else "a pipe or a device"
                 raise Unwritable(
-                    f"{place} is {what}, and a file of that name would be written: move it, or "
+                    f"{place} is {what}, but a file of that name would be written: move it, or "
                     "choose another --out"
                 )
         refuse_inputs(places, inputs)

@@ -311,7 +311,7 @@ def _read_jsonl(content: bytes, label: str, written: Spelling) -> pl.DataFrame:
     text = decoded(content, label, written.encoding)
     if text.lstrip().startswith(b"["):
         raise Unreadable(
-            f"{label} is a JSON array: write one object a line (JSON lines), for instance with "
+            f"{label} is a JSON array: write one object per line (JSON lines), for instance with "
             "jq -c '.[]'"
         )
     _refuse_repeated_keys(text, label)
@@ -349,7 +349,7 @@ def _refuse_lines(text: bytes, label: str) -> None:
     """Raise for the first line that is no JSON object, with what is wrong with it."""
 
     def refuse(constant: str) -> None:
-        raise ValueError(f"{constant} is no JSON: write null for a missing value")
+        raise ValueError(f"{constant} is not JSON: write null for a missing value")
 
     for number, line in enumerate(text.splitlines(), start=1):
         if not line.strip():
@@ -361,7 +361,7 @@ def _refuse_lines(text: bytes, label: str) -> None:
             reason = str(error)
         if reason:
             raise Unreadable(
-                f"{label}: line {number} is not JSON lines, one object a line: {reason}"
+                f"{label}: line {number} is not JSON lines, one object per line: {reason}"
             )
 
 

@@ -76,8 +76,8 @@ def reproduce(
     recorded = [study.name for study in studies if (records / study.kept_in).is_dir()]
     if recorded and not (resume or force):
         raise Unwritable(
-            f"{records} has records of {', '.join(recorded)}: go on with them by --resume, or "
-            "start anew with --force"
+            f"{records} has records of {', '.join(recorded)}: continue with --resume, or start "
+            "again with --force"
         )
     for study in studies:
         study.tasks(size)  # fail on missing data now, not after hours

@@ -107,7 +107,7 @@ def select_lazily(frame: pl.LazyFrame, request: Request, console: Console) -> pl
     ):  # fmt: skip
         if name is not None:
             raise Refused(
-                f"{option} needs all rows at once, and {request.data} is read in parts: give one "
+                f"{option} needs all rows at once, but {request.data} is read in parts: give one "
                 "file of some of the rows"
             )
     for option, asked in (
@@ -117,7 +117,7 @@ def select_lazily(frame: pl.LazyFrame, request: Request, console: Console) -> pl
     ):
         if asked:
             raise Refused(
-                f"{option} looks at all values first, and {request.data} is read in parts: give "
+                f"{option} looks at all values first, but {request.data} is read in parts: give "
                 "one file of some of the rows, or write the column as you want it"
             )
     schema = frame.collect_schema()
@@ -189,7 +189,7 @@ def _check_roles(frame: pl.DataFrame, request: Request) -> None:
         name = others[option]
         if name is not None and not frame[name].dtype.is_numeric():
             raise Refused(
-                f"--{option}: column {name!r} is no column of numbers (for instance "
+                f"--{option}: column {name!r} is not a column of numbers (for instance "
                 f"{_first_odd(frame[name])!r})"
             )
     if request.time is None:
@@ -197,7 +197,7 @@ def _check_roles(frame: pl.DataFrame, request: Request) -> None:
     time = frame[request.time]
     if not (time.dtype.is_numeric() or time.dtype.is_temporal()):
         raise Refused(
-            f"--time: column {request.time!r} is no column of numbers or dates (for instance "
+            f"--time: column {request.time!r} is not a column of numbers or dates (for instance "
             f"{_first_odd(time)!r}), and text has no order in time: "
             "write dates as 2024-01-31, or number the rows"
         )
@@ -253,7 +253,7 @@ def label(target: pl.Series, text: str) -> object:
             pass
     if target.dtype.is_float() and len(values) > FEW_CLASSES:
         raise Refused(
-            f"--pos-label {text} names a class, and {target.name!r} is a quantity: leave it out"
+            f"--pos-label {text} names a class, but {target.name!r} is a quantity: leave it out"
         )
     shown = sorted(map(str, values))[:10]
     close = difflib.get_close_matches(text, map(str, values), n=1)

@@ -118,8 +118,7 @@ def beside(first: InfluenceRows, second: InfluenceRows) -> InfluenceRows:
     """Return the columns of two side by side; they are of the same rows, in the same order."""
     if first.n_rows != second.n_rows:
         raise ValueError(
-            f"influence values of {first.n_rows} and of {second.n_rows} rows do not stand side by "
-            "side"
+            f"influence values of {first.n_rows} and of {second.n_rows} rows do not line up"
         )
     values = np.concatenate([first.values, second.values], axis=1)
     return InfluenceRows(values, first.weights, first.rows)

@@ -166,7 +166,7 @@ def check_result(
         above_variance(totals, design, straight=straight),
         sum_of_scores(totals, design, task.form, straight=straight),
         *(
-            [Finding("noise", "note", f"what noise would score was not measured: {reason}")]
+            [Finding("noise", "note", f"the noise floor was not measured: {reason}")]
             if floor is None
             else [noise(floor, totals), smaller_than_noise(floor, below, totals)]
         ),

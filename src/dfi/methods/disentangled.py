@@ -206,7 +206,7 @@ class Disentangled(Method):
                 return None
             raise ValueError(
                 f"{argument('explain_rows')} and {argument('max_seconds')} take a random sample of "
-                "rows that are independent, and these depend on each other "
+                "rows that are independent, but these depend on each other "
                 f"({argument('clusters')}, {worded('or folds along time', '--time')}): leave both "
                 "out"
             )
@@ -226,7 +226,7 @@ class Disentangled(Method):
         if drawn < min(FEWEST_COUNTED, all_there):
             raise ValueError(
                 f"{drawn} of the first {min(len(order), BLOCK)} rows that are explained have a "
-                f"weight above 0, and scores need {FEWEST_COUNTED}: leave rows of weight 0 out of "
+                f"weight above 0, but scores need {FEWEST_COUNTED}: leave rows of weight 0 out of "
                 f"{TABLE}, or pass a larger {argument('explain_rows')}"
             )
         reason = "asked for"
@@ -270,20 +270,20 @@ class Disentangled(Method):
         if not loss.is_square:
             if self.form in ("cpi", "calibrated"):
                 raise ValueError(
-                    f"{argument('form', self.form)} is about squared errors, and "
+                    f"{argument('form', self.form)} is about squared errors, but "
                     f"{argument('loss', loss.name)} is none: use 'cross' or 'loco', or "
                     f"{argument('loss', 'squared-error')} ('brier' for classes)"
                 )
             if not design.any_loss:
                 raise ValueError(
-                    f"{argument('transport', design.name)} takes scores as products of errors, and "
+                    f"{argument('transport', design.name)} takes scores as products of errors, but "
                     f"{argument('loss', loss.name)} has none: use "
                     f"{argument('transport', 'gaussian')}, or {argument('loss', 'squared-error')} "
                     "('brier' for classes)"
                 )
             if self.additive:
                 raise ValueError(
-                    "Shapley values of groups add up to a variance, and "
+                    "Shapley values of groups add up to a variance, but "
                     f"{argument('loss', loss.name)} is none: use how='joint', or "
                     f"{argument('loss', 'squared-error')} ('brier' for classes)"
                 )
@@ -296,7 +296,7 @@ class Disentangled(Method):
         for column in columns:
             if np.count_nonzero(~constant[list(column.positions)]) > 1:
                 raise ValueError(
-                    f"transport_error={self.transport_error!r} is about straight lines, and "
+                    f"transport_error={self.transport_error!r} is about straight lines, but "
                     f"{column.name!r} has several columns, which are replaced as one: leave it at "
                     "'auto' (here 'jackknife'), or use 'ignore'"
                 )
@@ -332,7 +332,7 @@ class Disentangled(Method):
                 )
             if form == "calibrated":
                 raise ValueError(
-                    f"{argument('form', 'calibrated')} has a factor for each unit, and Shapley "
+                    f"{argument('form', 'calibrated')} has a factor for each unit, but Shapley "
                     f"values go along orders of several: use {argument('form', 'cross')} for them, "
                     "or joint scores"
                 )
@@ -344,7 +344,7 @@ class Disentangled(Method):
         if form == "calibrated" and min(map(len, fits.repeats)) < 2:
             raise ValueError(
                 f"{argument('form', 'calibrated')} takes the factor of a fold's rows from the "
-                "other folds of the same split, and cv has a split of one fold: pass a number of "
+                "other folds of the same split, but cv has a split of one fold: pass a number of "
                 f"folds, {argument('cv', 5)}, or use {argument('form', 'cross')}"
             )
         extrapolates = self.form == "extrapolated" or (
@@ -547,7 +547,7 @@ def _scored(transport: FittedTransport, task: Task) -> Scores:
         )
         raise UnsuitableTransportError(
             f"{argument('transport', transport.design.name)} asks the model about rows that are "
-            f"not in the data, and it has no answer there ({error}). Use "
+            f"not in the data, but it has no answer there ({error}). Use "
             f"{'' if transport.design.name == 'copula' else instead}a model that takes any number "
             "(the logarithm of a negative one is none)"
         ) from error

@@ -86,12 +86,12 @@ def refuse_keep(fits: Fits) -> None:
     """Raise where no smaller models can be fitted, or their losses not be compared."""
     if fits.prefit:
         raise ValueError(
-            f"keep refits the model on fewer features, and {argument('cv', 'prefit')} has a fitted "
+            f"keep refits the model on fewer features, but {argument('cv', 'prefit')} has a fitted "
             f"one alone: explain with an unfitted learner and {argument('cv', 5)}"
         )
     if fits.cluster is not None:
         raise ValueError(
-            "keep refits the model here, and this one is fitted on a cluster: explain a sample of "
+            "keep refits the model here, but this one is fitted on a cluster: explain a sample of "
             "the rows with a learner of scikit-learn"
         )
     dependence = fits.weights.dependence
@@ -102,7 +102,7 @@ def refuse_keep(fits: Fits) -> None:
         )
     if not fits.loss.has_generator:
         raise ValueError(
-            f"keep needs the loss of two models, and {argument('loss', fits.loss.name)} has none: "
+            f"keep needs the loss of two models, but {argument('loss', fits.loss.name)} has none: "
             f"explain with {argument('loss', 'squared-error')} ('brier' for classes)"
         )
 

@@ -30,18 +30,18 @@ def dependence(
     design: Transport, left: Independence, pairs: list[list[str]], *, tried: str = ""
 ) -> Finding:
     """Say how dependent latent coordinates are left; ``tried`` is what another transport does."""
-    measured = f"area under the curve {left.auc:.2f}, chance reaches {left.chance_auc:.2f}"
+    measured = f"AUC {left.auc:.2f}, chance reaches {left.chance_auc:.2f}"
     numbers = {"auc": left.auc, "chance": left.chance_auc}
     if left.dependent:
         about = dict.fromkeys(name for pair in pairs for name in pair)
-        named = ", ".join(f"{first!r} with {second!r}" for first, second in pairs)
+        named = ", ".join(f"{first!r} and {second!r}" for first, second in pairs)
         return Finding(
             "dependence",
             "care" if left.auc >= CARE else "note",
-            f"latent coordinates stay dependent under {argument('transport', design.name)}: a "
-            f"classifier tells them from independent ones ({measured}), most by {named}",
+            f"{argument('transport', design.name)} leaves dependence between features ({measured}"
+            f"), most between {named}",
             numbers,
-            f"Signal that these share beyond correlation is not divided between them. {tried}",
+            f"The split between these is unreliable; trust their sum. {tried}",
             tuple(about),
         )
     much = "little" if left.auc > left.chance_auc else "no"
@@ -49,7 +49,7 @@ def dependence(
     return Finding(
         "dependence",
         "note",
-        f"{much} dependence between latent coordinates is left{beyond} ({measured})",
+        f"the transport leaves {much} dependence{beyond} ({measured})",
         numbers,
     )
 

@@ -143,7 +143,7 @@ def refuse_pairs(fits: Fits, method: Disentangled, what: str) -> None:
     """Raise where there are no pairs: for a loss, a transport, or groups that overlap."""
     if not fits.loss.is_square:
         raise ValueError(
-            f"{what} parts of a variance, and scores under "
+            f"{what} parts of a variance, but scores under "
             f"{argument('loss', fits.loss.name)} are not: explain with "
             f"{argument('loss', 'squared-error')} ('brier' for classes)"
         )
@@ -156,7 +156,7 @@ def refuse_pairs(fits: Fits, method: Disentangled, what: str) -> None:
     straight_design(fits, method, blocks.columns, f"{what} taken")
     if len(blocks.columns) < 2:
         raise ValueError(
-            f"{what} of two or more units, and there is one, {blocks.columns[0].name!r}: explain a "
+            f"{what} of two or more units, but there is one, {blocks.columns[0].name!r}: explain a "
             "table of two or more columns"
         )
 

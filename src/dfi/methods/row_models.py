@@ -155,8 +155,8 @@ def explain_locally(
 def refuse_loss(fits: Fits) -> None:
     if not fits.loss.has_generator:
         raise ValueError(
-            "local contributions add up means along latent lines, and predictions under "
-            f"{argument('loss', fits.loss.name)} are no means: explain with "
+            "local contributions add up means along latent lines, but predictions under "
+            f"{argument('loss', fits.loss.name)} are not means: explain with "
             f"{argument('loss', 'squared-error', 'brier', 'log-loss', 'poisson', 'gamma')}"
         )
 
@@ -175,7 +175,7 @@ def straight_design(
         design = choice.design
     if design.epsilon > 0 or design.published:
         raise ValueError(
-            f"{argument('transport', design.label())} blurs rows (epsilon > 0), and {what} along "
+            f"{argument('transport', design.label())} blurs rows (epsilon > 0), but {what} along "
             "the lines of the rows themselves: explain with "
             f"{argument('transport', 'gaussian', 'copula')}"
         )
@@ -255,7 +255,7 @@ def _on_scale(predictor: Predictor, fits: Fits, scale: LocalScale | None) -> Pre
         return replace(predictor, scale="probability")
     if fits.outcome.kind != "binary" or fits.member or not predicts_classes(predictor.model):
         raise ValueError(
-            "scale='margin' explains the log-odds of a classifier of two classes, and these models "
+            "scale='margin' explains the log-odds of a classifier of two classes, but these models "
             f"predict {_what(fits)}: leave scale at 'response'"
         )
     return replace(predictor, scale="margin", shrink=None, domain="real")

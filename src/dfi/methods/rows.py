@@ -96,8 +96,8 @@ def two_folds(fits: Fits, totals: Totals | None) -> Finding | None:
     return Finding(
         "two folds",
         "care",
-        "two folds are few for so rigid a model: features without signal are called significant "
-        "at 5 % in up to 17 % of samples",
+        "two folds are too few for so rigid a model: features without signal are called "
+        "significant at 5 % in up to 17 % of samples",
         {"folds": 2},
         f"Use {argument('cv', 5)}",
     )
@@ -144,15 +144,14 @@ def _bias_of_few_rows(estimate: Estimated) -> str:
     """Return in which way, by how the correlations were estimated."""
     if estimate.factors is not None:
         return (
-            f"because correlations are those of {estimate.factors} common factors (covariance="
-            "'factor'): what columns share beside them, in pairs or with neighbours, is left out "
-            "and counted for the wrong ones"
+            f"because correlations come from {estimate.factors} common factors (covariance="
+            "'factor'): what pairs of columns share beyond them goes to the wrong columns"
         )
     if not estimate.of_sample:
         return (
-            "because correlations are shrunken (covariance='qis'): columns that are related get "
-            "some of each other's score"
+            "because correlations are shrunk (covariance='qis'): related columns get some of each "
+            "other's score"
         )
     if estimate.shrinkage > 0:
-        return "towards 0, because correlations are shrunken"
+        return "towards 0, because correlations are shrunk"
     return CHANCE

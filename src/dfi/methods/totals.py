@@ -50,11 +50,11 @@ HARDLY = 0.01
 """Share of a bound that is none to miss it by: a product of two has an order of 2 to the letter."""
 
 TOLERANCE = 0.1
-"""Share of what is explained by which scores may miss it: linear models on eight real tables are
-within .04 of it."""
+"""Share of the explained variance by which scores may miss it: linear models on eight real tables
+are within .04 of it."""
 
 ADDITIVE = 1e-6
-"""Share of what is explained up to which an interaction is rounding."""
+"""Share of the explained variance up to which an interaction is rounding."""
 
 OF_INTERACTION = 3.0
 """What interactions add to the sum of the scores, over what a ``Fidelity`` sees of them: 2 for
@@ -256,7 +256,7 @@ def sum_of_scores(
             "sum",
             "distrust",
             f"the scores add up to {totals.of_variance:.3g} times {totals.whole}, of which the "
-            "regression explains nothing for sure",
+            "regression explains nothing for certain",
             {"of_variance": totals.of_variance},
             UNLIKE,
         )

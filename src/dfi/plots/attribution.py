@@ -476,7 +476,7 @@ def classes(result: Importance, *, top: int | None = 20, ax: Axes | None = None)
     """Draw the scores of each class, or of each outcome, as a heat map.
 
     Rows are features, the largest of the whole at the top; columns are classes, and each row adds
-    up to the feature's score. Cells hold the share of what is explained of their class, the
+    up to the feature's score. Cells hold the share of the explained variance of their class, the
     score where that is not known, and a star where the score is significant within the class.
 
     Examples
@@ -523,7 +523,7 @@ def classes(result: Importance, *, top: int | None = 20, ax: Axes | None = None)
     what = "class" if outcome is None else outcome.part
     ax.set_xlabel(what, fontsize=9)
     known = bool(np.isfinite(share).any())
-    told = f"numbers: share of what is explained of the {what}" if known else ""
+    told = f"numbers: share of the explained variance of the {what}" if known else ""
     many = f"the {len(scores)} largest of {len(result.names)}"
     titles = [many] * (len(scores) < len(result.names)) + [told] * known
     ax.set_title("\n".join(titles), loc="left", fontsize=9)

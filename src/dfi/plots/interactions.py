@@ -131,7 +131,7 @@ def interactions(scored: Interactions, *, top: int | None = 15, ax: Axes | None 
             va="center", fontsize=8, color="black" if bright else "white",
         )  # fmt: skip
     bar = ax.figure.colorbar(image, ax=ax, shrink=0.8)
-    bar.set_label("% of what is explained" if shared else "score of the pair", fontsize=9)
+    bar.set_label("% of the explained variance" if shared else "score of the pair", fontsize=9)
     if shared:
         ticks = [tick for tick in bar.get_ticks() if 0.0 <= tick <= highest]
         bar.set_ticks(ticks, labels=[f"{100 * tick:.3g}" for tick in ticks])

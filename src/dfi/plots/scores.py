@@ -86,7 +86,7 @@ def importance(
     simultaneous: bool = False,
     ax: Axes | None = None,
 ) -> Axes:
-    """Draw shares of what is explained as bars with their intervals, the largest at the top.
+    """Draw shares of the explained variance as bars with their intervals, the largest at the top.
 
     Scores where shares are not known: those of a difference, or where nothing is explained.
     Significant units (``p_adj <= 1 - level``) have a filled bar and a star, others a hollow one.

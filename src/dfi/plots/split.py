@@ -96,7 +96,7 @@ def split(parted: Split, *, top: int | None = 20, ax: Axes | None = None) -> Axe
     ax.plot(shown["share"], rows, "D", color="black", markersize=4, label="share")
     style.zero_line(ax)
     style.label_rows(ax, shown["feature"])
-    ax.set_xlabel("share of what is explained", fontsize=9)
+    ax.set_xlabel("share of the explained variance", fontsize=9)
     style.say_how_many(ax, count, len(parted.names))
     style.small_legend(ax)
     return ax

@@ -71,7 +71,7 @@ def tree(result: Importance, *, top: int | None = 20, ax: Axes | None = None) ->
     ticks = np.linspace(1.0, 0.0, 6)
     style.write_ticks(ax.xaxis, ticks, [f"{100 * at:.0f} %" for at in ticks])
     ax.set_xlabel("signal that they share")
-    title = "numbers: share of what is explained, of a feature and of those that join"
+    title = "numbers: share of the explained variance, of a feature and of those that join"
     many = f"the {len(found.names)} largest of {len(result.names)}\n"
     ax.set_title(many * (len(found.names) < len(result.names)) + title, loc="left", fontsize=9)
     style.quiet_frame(ax)

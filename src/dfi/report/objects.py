@@ -178,7 +178,7 @@ class Report:
         ending = Path(os.fspath(path)).suffix.lower()
         if ending in NO_PAGES:
             raise ValueError(
-                f"a report is a page, and cannot be written as {ending[1:].upper()}: name it "
+                f"a report is a page and cannot be written as {ending[1:].upper()}: name it "
                 ".html, .json or .md; a browser prints the page as PDF"
             )
         content = kinds.get(ending, self.html)

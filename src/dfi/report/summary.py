@@ -759,7 +759,7 @@ def _sample(result: Importance) -> list[Plain]:
         return []
     cut = result.spec.get("why") in ("time", "interrupted")
     return _note(
-        f"A random sample: {text}. The transport and the models use all rows, and the standard "
+        f"A random sample: {text}. The transport and the models use all rows, but the standard "
         "errors are those of the sample.",
         serious=cut,
     )

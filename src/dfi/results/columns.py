@@ -75,7 +75,7 @@ UNITS = (
     FEATURE,
     Column(
         "share",
-        "Share of what is explained; shares add up to 1.",
+        "Share of the explained variance; shares add up to 1.",
         "share",
         ends=("share_low", "share_high"),
     ),
@@ -110,6 +110,7 @@ RANKS = (
 )
 """``result.ranks()``."""
 
+_BY_KEY = {column.key: column for column in UNITS}
 _OF_UNITS = {column.key: replace(column, shown=TABLE, ends=()) for column in UNITS}
 
 SHARES = (
@@ -237,7 +238,7 @@ KEPT = (
 JOINS = (
     Column("members", "The units of the group.", "name", TABLE),
     Column("similarity", "Part of their signal that every two share, at least.", "share", TABLE),
-    Column("share", "Share of what is explained that they have together.", "share", TABLE),
+    Column("share", "Share of the explained variance that they have together.", "share", TABLE),
     *(_OF_UNITS[key] for key in ("share_low", "share_high")),
 )
 """``result.tree().table()``."""
@@ -250,10 +251,12 @@ SELECTED = (
 PAIRS = (
     FEATURE,
     Column("partner", "Name of the other unit of the pair.", "name", TABLE),
-    replace(UNITS[1], meaning="Score of the pair over what is explained."),
-    *UNITS[2:4],
-    replace(UNITS[4], meaning="What the pair explains beyond additive, in units of the loss."),
-    *UNITS[5:8],
+    replace(_BY_KEY["share"], meaning="Score of the pair over the explained variance."),
+    *(_BY_KEY[key] for key in ("share_low", "share_high")),
+    replace(
+        _BY_KEY["score"], meaning="What the pair explains beyond additive, in units of the loss."
+    ),
+    *(_BY_KEY[key] for key in ("se", "ci_low", "ci_high")),
     *(_OF_UNITS[key] for key in ("z", "p")),
     replace(P_ADJ, meaning="p-value adjusted for all pairs of the table (Holm)."),
     Column("latent", "Score of the pair of latent coordinates.", shown=DETAIL),
@@ -265,7 +268,7 @@ SPLITS = (
     FEATURE,
     Column(
         "share",
-        "Share of what is explained: the sum of the three parts.",
+        "Share of the explained variance: the sum of the three parts.",
         "share",
         ends=("share_low", "share_high"),
     ),

@@ -337,7 +337,7 @@ def _read_array(
             raise ValueError("it is laid out in a way that dfi never writes")
         count = math.prod(shape)
         if count * dtype.itemsize != size - head.tell():
-            raise ValueError(f"its header says {count} values, and its member has {size} bytes")
+            raise ValueError(f"its header says {count} values, but its member has {size} bytes")
         array = np.empty(shape, dtype)
         content = array.reshape(-1).view(np.uint8)
         digest = hashlib.sha256(head.getvalue()[: head.tell()])

@@ -479,7 +479,7 @@ class Importance:
         if by is None:
             return self._frame(full_table(self, **options), UNITS, order)
         if not self.by_outcome:
-            raise ValueError("this result is of one outcome: it has no table by outcome")
+            raise ValueError("this result has one outcome: it has no table by outcome")
         parts = [full_table(part, **options) for part in self.by_outcome.values()]
         p, k = len(self.names), len(parts)
         rows = np.arange(p) if order is None else order
@@ -757,7 +757,7 @@ class Importance:
         )
         if self.spec.get("method") != "dfi":
             raise ValueError(
-                f"how={how!r} is about scores of method 'dfi', and this result is of "
+                f"how={how!r} is about scores of method 'dfi', but this result is of "
                 f"{self.spec.get('method')!r}: use how='sum'"
             )
         if self.space == "latent":
@@ -903,12 +903,12 @@ class Importance:
         """Return the fitted models, or raise where a result does not hold them."""
         if self.spec.get("method") != "dfi":
             raise ValueError(
-                f"{what} are those of method 'dfi', and this result is of "
+                f"{what} are those of method 'dfi', but this result is of "
                 f"{self.spec.get('method')!r}: use a result of explain"
             )
         if self.space == "latent":
             raise ValueError(
-                f"{what} are of features, and this result is of latent coordinates: call {call} on "
+                f"{what} are of features, but this result is of latent coordinates: call {call} on "
                 "the result itself, not on its latent part"
             )
         if self.source is None:
@@ -1084,7 +1084,7 @@ class Importance:
         if isinstance(self.parts, InfluenceRows):
             return source.split(self.names, self.parts)
         raise ValueError(
-            "a split needs the parts of single rows, of which this result keeps "
+            "a split needs the parts of single rows, and this result keeps "
             + ("none" if self.parts is None else "moments alone")
             + f": explain no more than 20,000 rows, or with {argument('keep_rows', True)}, and "
             "groups that share no columns"
@@ -1195,6 +1195,61 @@ class Importance:
         """
         manifest, arrays = pack(self)
         return write_file(path, manifest, arrays, overwrite=overwrite)
+
+    @validated
+    def to_excel(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> Path:
+        """Write a workbook: the table, groups if there are some, and what the result is about.
+
+        Parameters
+        ----------
+        path : path-like
+            Where to write; it must end in ``.xlsx``.
+
+        Returns
+        -------
+        Path
+            The path.
+
+        Raises
+        ------
+        ImportError
+            The package xlsxwriter is not installed.
+
+        Examples
+        --------
+        >>> result.to_excel("importance.xlsx").name
+        'importance.xlsx'
+        """
+        from dfi.results.export import write_excel
+
+        return write_excel(self, path, overwrite=overwrite)
+
+    @validated
+    def log(self, prefix: str = "dfi") -> None:
+        """Log the result to the active run of MLflow: numbers, verdict, page and file.
+
+        Shares and scores are metrics (``dfi/share/bmi``), so is the model's skill; the verdict is
+        the tag ``dfi.trust``; ``report.html`` and ``result.dfi`` are artifacts in the folder
+        ``dfi``.
+
+        Parameters
+        ----------
+        prefix : str, default="dfi"
+            What the names of metrics, tag and folder begin with.
+
+        Raises
+        ------
+        ImportError
+            The package mlflow is not installed.
+
+        Examples
+        --------
+        >>> with mlflow.start_run():  # doctest: +SKIP
+        ...     result.log()
+        """
+        from dfi.results.export import log_to_mlflow
+
+        log_to_mlflow(self, prefix)
 
     @classmethod
     @validated
@@ -1354,7 +1409,7 @@ def load(path: str | os.PathLike[str]) -> Importance:
         with np.errstate(over="ignore"):
             result = _rebuild(unpack(manifest, arrays))
             if not np.isfinite(result.scores).all():
-                raise ValueError("its scores are beyond what numbers can be")  # noqa: TRY301
+                raise ValueError("its scores are too large to represent")  # noqa: TRY301
         return result  # noqa: TRY300
     except KeyError as error:
         raise FileFormatError(f"{path} is damaged: {error} is missing") from error

@@ -324,8 +324,8 @@ def named_pair(pair: object, names: Sequence[str]) -> tuple[int, int]:
     places = [place_of(name, names) for name in pair]
     if places[0] == places[1]:
         raise ValueError(
-            f"{pair[0]!r} with itself is no pair: name two units; a curve of one feature is part "
-            "of its own score"
+            f"{pair[0]!r} with itself is not a pair: name two units; a curve of one feature is "
+            "part of its own score"
         )
     return places[0], places[1]
 

@@ -62,7 +62,7 @@ def _tail(result: Importance, low: float, high: float) -> Importance:
     first = chosen[0].basis
     if not isinstance(first, InfluenceRows):
         raise ValueError(  # noqa: TRY004
-            "tails are means over levels row by row, which this result has not kept: explain "
+            "tails need the rows of each level, and this result did not keep them: explain "
             "again, and keep rows"
         )
     values = sum(part.influence for part in chosen) * (len(levels) / len(chosen))
@@ -75,7 +75,7 @@ def aspect_columns(result: Importance, level: float | None = None) -> Columns:
     levels_of(result)
     if result.source is None:
         raise ValueError(
-            "mean and spread are explained by the models behind a result, and this one does not "
+            "mean and spread are explained by the models behind a result, but this one does not "
             "hold them (it was loaded, copied or reduced): explain again"
         )
     found = {**result.source.aspects(), **{n: _tail(result, *ends) for n, ends in TAILS.items()}}

@@ -393,7 +393,7 @@ def positions_of(rows: object, n_rows: int, name: str = "rows") -> Ints | None:
         if given.dtype.kind == "b":
             if len(given) != n_rows:
                 raise ValueError(
-                    f"{name} is a mask of {len(given)} rows, and there are {n_rows}: pass one "
+                    f"{name} is a mask of {len(given)} rows, but there are {n_rows}: pass one "
                     "value for each row"
                 )
             given = np.flatnonzero(given)
@@ -403,7 +403,7 @@ def positions_of(rows: object, n_rows: int, name: str = "rows") -> Ints | None:
     outside = (found < -n_rows) | (found >= n_rows)
     if outside.any():
         raise ValueError(
-            f"{name} has the position {int(found[outside][0])}, and there are {n_rows} rows: "
+            f"{name} has the position {int(found[outside][0])}, but there are {n_rows} rows: "
             f"positions go from 0 to {n_rows - 1}"
         )
     return np.where(found < 0, found + n_rows, found)

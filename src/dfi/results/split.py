@@ -34,7 +34,7 @@ PARTNERS = 3
 """Partners that a feature shares most with, which are named."""
 
 SMALLEST = 0.005
-"""Amounts below this share of what is explained are not worth a name."""
+"""Amounts below this share of the explained variance are not worth a name."""
 
 
 @exemplified
@@ -59,8 +59,8 @@ class Split(FrozenRecord):
     basis : InfluenceRows
         Influence values: unique, shared and interaction of all units, and last what is explained.
     partners : ndarray of shape (units, units)
-        What a unit (row) shares with each other one, as a share of what is explained; rows add up
-        to its shared part.
+        What a unit (row) shares with each other one, as a share of the explained variance; rows add
+        up to its shared part.
     spec : mapping
         What was asked and how.
     level : float
@@ -221,7 +221,7 @@ class Split(FrozenRecord):
         Examples
         --------
         >>> split.plot().get_xlabel()
-        'share of what is explained'
+        'share of the explained variance'
         """
         # pyplot takes half a second to import: only those who plot pay for it
         from dfi.plots import split
@@ -230,7 +230,7 @@ class Split(FrozenRecord):
 
     def __repr__(self) -> str:
         rows = self.rows()
-        lines = [f"Split of the shares of {len(self)} features, of what is explained"]
+        lines = [f"Split of the shares of {len(self)} features, of the explained variance"]
         lines += text_lines(SPLITS, [row["name"] for row in rows], rows, self.level)
         told = [row["text"] for row in rows[:3] if np.isfinite(row["share"])]
         return "\n".join([*lines, *told])
@@ -239,7 +239,7 @@ class Split(FrozenRecord):
 def _sentence(row: Mapping[str, Any]) -> str:
     """Return what the split of a feature says, in words."""
     if not np.isfinite(row["share"]):
-        return f"{row['name']}: what is explained is not clearly above 0"
+        return f"{row['name']}: the explained variance is not clearly above 0"
     partners = row["partners"]
     whom = ", ".join(f"{name} ({percent(amount)})" for name, amount in partners)
     whom = partners[0][0] if len(partners) == 1 else whom

@@ -67,7 +67,7 @@ class SignalTree(FrozenRecord):
     names : tuple of str
         The units.
     shares : ndarray of shape (p,)
-        Their shares of what is explained.
+        Their shares of the explained variance.
     similarities : ndarray of shape (p, p)
         The similarity of every two units.
     links : ndarray of int of shape (p - 1, 2)
@@ -75,7 +75,7 @@ class SignalTree(FrozenRecord):
     similarity : ndarray of shape (p - 1,)
         At which similarity, falling: every two units of the group share that much at least.
     share, share_low, share_high : ndarray of shape (p - 1,)
-        The share of what is explained that the units of the group have together, and its interval.
+        The share of the explained variance that the units have together, with its interval.
     level : float
         The confidence of the intervals.
     columns : mapping of str to tuple of str, optional

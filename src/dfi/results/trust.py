@@ -201,7 +201,7 @@ def _unclear(result: Importance) -> Finding | None:
     return Finding(
         "unclear",
         "distrust",
-        "what is explained is not clearly above 0 "
+        "the explained variance is not clearly above 0 "
         f"({explained.value:.3g}, standard error {explained.se:.2g})",
         {"explained": explained.value, "se": explained.se},
         "Shares of it mean nothing. Use more rows, or another model",
@@ -213,7 +213,7 @@ VARIES = 0.5
 
 
 def _folds(result: Importance) -> Finding | None:
-    """Say that the model is much better on some folds than on others."""
+    """Say that the model fits some folds much better than others."""
     quality = result.quality
     if not (quality.skill > 0 and quality.skill_spread > VARIES * quality.skill):
         return None
@@ -221,7 +221,7 @@ def _folds(result: Importance) -> Finding | None:
     return Finding(
         "folds",
         "care",
-        f"the model is much better on some folds than on others ({name} {skill:.2f}, spread over "
+        f"the model fits some folds much better than others ({name} {skill:.2f}, spread over "
         f"folds {spread:.2f})",
         {"skill": skill, "spread": spread},
         "Use more rows, or a model that suits them better",

@@ -236,7 +236,7 @@ def class_columns(result: Importance, top: int | None = None) -> Columns:
     ``share`` is NaN where what is explained of a class is not known, or not clearly above 0.
     """
     if not result.by_outcome:
-        raise ValueError("this result is of one outcome: there are no classes to show")
+        raise ValueError("this result has one outcome: there are no classes to show")
     order = leading(result.scores, top)
     parts = [unit_columns(part) | share_columns(part) for part in result.by_outcome.values()]
     names = np.array(list(result.by_outcome), dtype=object)

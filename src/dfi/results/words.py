@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from dfi._models.quality import Quality
     from dfi.inference.tests import Estimate
 
-SHARE = "share of what is explained"
+SHARE = "share of the explained variance"
 """What the first number of a unit is."""
 
 VARIANCE = "variance of the outcome"

@@ -267,7 +267,7 @@ class Transport(TransformerMixin, BaseEstimator):
         """Raise if the rows are not in memory, and are needed there."""
         if not isinstance(source, MatrixSource) and source.n_rows > rows_in_blocks.LARGE_ROWS:
             raise ValueError(
-                f"{argument('transport', self.name)} needs all rows in memory, and the "
+                f"{argument('transport', self.name)} needs all rows in memory, but the "
                 f"{source.n_rows} of {TABLE} are read block by block: use "
                 f"{argument('transport', 'gaussian')}, or take a table of some of the rows"
             )

@@ -363,7 +363,7 @@ def refuse_derived(transport_error: str) -> None:
     if transport_error in ("derived", "finite-difference"):
         raise ValueError(
             f"transport_error={transport_error!r} goes by the influence of rows on the sample "
-            "correlation, and this one is another: use 'auto' or 'jackknife' (refits) or "
+            "correlation, but this one is another: use 'auto' or 'jackknife' (refits) or "
             "'ignore', or a transport with covariance='sample'"
         )
 

@@ -1,4 +1,4 @@
-"""Composed models stay exact, and a model that is not followed says why."""
+"""Composed models stay exact, and a model that is not supported says why."""
 
 from __future__ import annotations
 

@@ -56,7 +56,7 @@ def open_dask(X: Native, roles: Mapping[str, Native]) -> tuple[DaskParts, dict[s
         return _open_array(X, roles)
     if not hasattr(type(X), "columns") or not hasattr(type(X), "divisions"):
         raise TypeError(
-            f"X is a {type(X).__name__} of Dask, which is no table: pass a dask.dataframe or a "
+            f"X is a {type(X).__name__} of Dask, not a table: pass a dask.dataframe or a "
             "dask array, e.g. dask.dataframe.from_delayed([...])"
         )
     names: dict[str, str] = {}
@@ -78,8 +78,8 @@ def open_dask(X: Native, roles: Mapping[str, Native]) -> tuple[DaskParts, dict[s
         if given.known_divisions != X.known_divisions:
             unknown = "X" if given.known_divisions else role
             raise ValueError(
-                f"{role} cannot be laid beside X, because the divisions of {unknown} are not known "
-                f"and the other's are: make {role} a column of X"
+                f"{role} cannot be aligned with X, because the divisions of {unknown} are not "
+                f"known and the other's are: make {role} a column of X"
             )
         names[role] = column
         X = X.assign(**{column: given})
@@ -115,7 +115,7 @@ def _check_chunks(X: Native, role: str, given: Native) -> None:
     if not all(known) and given.chunks[0] != X.chunks[0]:
         raise ValueError(
             f"{'X' if known[1] else role} is a dask array whose chunks have unknown lengths, so "
-            f"that {role} cannot be laid beside X: call compute_chunk_sizes() on both first"
+            f"that {role} cannot be aligned with X: call compute_chunk_sizes() on both first"
         )
     if all(known) and given.shape[0] != X.shape[0]:
         raise ValueError(
@@ -244,8 +244,8 @@ def _computed(root: Native, leaves: list[Native], label: str, watch: Watch) -> N
         # what a partition is made of runs only now, and may fail with anything
         lines = str(error).splitlines() or [""]
         raise ValueError(
-            f"a partition of X cannot be computed ({type(error).__name__}: {lines[0]}): see that "
-            "X.compute() works"
+            f"a partition of X cannot be computed ({type(error).__name__}: {lines[0]}): check "
+            "that X.compute() works"
         ) from error
 
 

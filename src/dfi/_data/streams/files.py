@@ -94,7 +94,7 @@ def _named(text: str) -> list[Path]:
         return files
     if "://" in text:
         raise ValueError(
-            f"X is {text!r}, and files are read from this machine: pass a LazyFrame, e.g. "
+            f"X is {text!r}, but files are read from this machine: pass a LazyFrame, e.g. "
             f"polars.scan_parquet({text!r}), or a dask.dataframe that reads it"
         )
     if is_pattern(text):
@@ -104,10 +104,12 @@ def _named(text: str) -> list[Path]:
         files = sorted(Path(p) for p in glob.glob(pattern, recursive=True))
         files = [p for p in files if p.is_file()]
         if not files:
-            raise ValueError(f"the pattern {text!r} matches no file: see from which folder it goes")
+            raise ValueError(
+                f"the pattern {text!r} matches no file: check which folder it starts from"
+            )
         return files
     raise ValueError(
-        f"X is {text!r}, and there is no such file or folder: pass a path, a pattern such as "
+        f"X is {text!r}, but there is no such file or folder: pass a path, a pattern such as "
         "'data/*.parquet', or a frame"
     )
 

@@ -59,7 +59,7 @@ def column_keys(column: Native, row_id: str) -> Ints:
     values = _arrow(column)
     if values.null_count:
         raise ValueError(
-            f"{argument('row_id', row_id)} has missing values, and it says which row is which: "
+            f"{argument('row_id', row_id)} has missing values, but it says which row is which: "
             "name a column that is known in every row"
         )
     types = importlib.import_module("pyarrow").types
@@ -140,7 +140,7 @@ class Witness:
         known = self.first.setdefault(tuple(columns), seen)
         if known.rows and not seen.rows:
             raise ValueError(
-                f"{TABLE} can be read only once, and it is read several times: pass what it is "
+                f"{TABLE} can be read only once, but it is read several times: pass what it is "
                 "read from (a relation, a query, files), or a table in memory"
             )
         if (known.rows, known.content) != (seen.rows, seen.content):
@@ -226,7 +226,7 @@ def sorted_by_key(X: Frame, row_id: str, given: Mapping[str, object]) -> Frame:
     for role in ("y", "sample_weight", "frequency_weight", "clusters"):
         if given.get(role) is not None and not isinstance(given[role], str):
             raise TypeError(
-                f"{argument('row_id', row_id)} puts the rows of {TABLE} in order, and {role} is a "
+                f"{argument('row_id', row_id)} puts the rows of {TABLE} in order, but {role} is a "
                 f"{type(given[role]).__name__} beside it: name a column of {TABLE}, "
                 f"{argument(role, ...)}"
             )

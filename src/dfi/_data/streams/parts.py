@@ -85,7 +85,7 @@ def open_part(part: Frame) -> Opened:
         return Opened(dict(zip(found, found, strict=True)), found, len(part.matrix))
     opened = open_frame(part)
     if opened is None:
-        raise TypeError(f"a part of X is a {type(part).__name__}, and no frame.")
+        raise TypeError(f"a part of X is a {type(part).__name__}, not a frame.")
     _, labels, series, _ = opened
     names = [str(label) for label in labels]
     refuse_duplicates(names)

@@ -199,8 +199,8 @@ def open_parts(X: TableLike, given: Mapping[str, object]) -> tuple[Partitions, d
         if not isinstance(value, str):
             found = "None" if value is None else f"a {type(value).__name__}"
             raise TypeError(
-                f"{role} is {found}, and {TABLE} is {partitions.what}, whose rows are not here: "
-                f"name the column of {TABLE} that holds it, {argument(role, ...)}"
+                f"{role} is {found}, but {TABLE} is {partitions.what}, whose rows are not in "
+                f"memory: name the column of {TABLE} that holds it, {argument(role, ...)}"
             )
         names[role] = value
     return partitions, names
@@ -217,7 +217,7 @@ def check_named(labels: Mapping[str, object], names: Mapping[str, str]) -> None:
         if name not in labels:
             hint = did_you_mean(name, labels)
             raise ValueError(
-                f"{argument(role, name)} names a column, and {TABLE} has no such column{hint}"
+                f"{argument(role, name)} names a column, but {TABLE} has no such column{hint}"
             )
 
 

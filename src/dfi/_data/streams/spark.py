@@ -231,5 +231,5 @@ def readable() -> Iterator[None]:
         told = next((line for line in reversed(lines) if "Error" in line), lines[0])
         raise ValueError(
             f"{TABLE} is a table of Spark that cannot be read ({type(error).__name__}: "
-            f"{told[:300]}): see that X.count() works, and that PYSPARK_PYTHON names this Python"
+            f"{told[:300]}): check that X.count() works, and that PYSPARK_PYTHON names this Python"
         ) from error

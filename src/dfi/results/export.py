@@ -1,0 +1,128 @@
+"""Results in the files of other tools: a workbook of Excel, a run of MLflow."""
+
+from __future__ import annotations
+
+import io
+import math
+import re
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from dfi._files import writable, written_whole
+from dfi.results import words
+from dfi.results.columns import UNITS
+from dfi.results.tables import full_table
+from dfi.results.text import everyday_text, missing_text
+
+if TYPE_CHECKING:
+    import os
+
+    from dfi.results.importance import Importance
+
+_FORMATS = {"share": "0.0%", "probability": "0.000", "rank": "0", "statistic": "0.00"}
+_WIDEST = 60
+
+
+def write_excel(
+    result: Importance, path: str | os.PathLike[str], *, overwrite: bool = False
+) -> Path:
+    """Write a workbook with the table of a result and what it is about, and return its path."""
+    target = writable(path, overwrite=overwrite)
+    if target.suffix.lower() != ".xlsx":
+        raise ValueError(f"a workbook must be called .xlsx, got {target.name!r}")
+    try:
+        import xlsxwriter
+    except ImportError as error:
+        raise ImportError(
+            "to_excel needs the package xlsxwriter, which is not installed: run pip install "
+            "xlsxwriter, or write result.table() as CSV"
+        ) from error
+    content = io.BytesIO()
+    # names of columns are text, whatever they begin with
+    plain = {"in_memory": True, "strings_to_formulas": False, "strings_to_urls": False}
+    with xlsxwriter.Workbook(content, plain) as book:
+        bold = book.add_format({"bold": True})
+        formats = {kind: book.add_format({"num_format": text}) for kind, text in _FORMATS.items()}
+        parts = {"importance": result}
+        if result.default_groups is not None:
+            parts["groups"] = result.group()
+        for name, part in parts.items():
+            sheet = book.add_worksheet(name)
+            sheet.freeze_panes(1, 1)
+            columns = {"feature": np.array(part.names, dtype=object), **full_table(part)}
+            kinds = {column.key: column.kind for column in UNITS}
+            shown = [column.key for column in UNITS if column.key in columns]
+            for place, key in enumerate(shown):
+                values = [_cell(value) for value in columns[key][part._ranking]]
+                sheet.write(0, place, key, bold)
+                for row, value in enumerate(values, start=1):
+                    sheet.write(row, place, value, formats.get(kinds[key]))
+                widest = max(len(str(value)) for value in values) if key == "feature" else 9
+                sheet.set_column(place, place, min(_WIDEST, widest + 2))
+        about = book.add_worksheet("about")
+        for row, (name, text) in enumerate(_about(result).items()):
+            about.write(row, 0, name, bold)
+            about.write(row, 1, text)
+        about.set_column(0, 0, 14)
+        about.set_column(1, 1, _WIDEST)
+    with written_whole(target) as stream:
+        stream.write(content.getvalue())
+    return target
+
+
+def log_to_mlflow(result: Importance, prefix: str) -> None:
+    """Log shares, scores, skill, verdict, page and file of a result to the active run of MLflow."""
+    try:
+        import mlflow
+    except ImportError as error:
+        raise ImportError(
+            "log needs the package mlflow, which is not installed: run pip install mlflow, or "
+            "write the files with save, report and table"
+        ) from error
+    table = full_table(result)
+    metrics = {"skill": result.quality.skill}
+    for key in ("share", "score"):
+        values = table.get(key)
+        if values is not None:
+            metrics |= {f"{key}/{name}": v for name, v in zip(result.names, values, strict=True)}
+    finite = {name: float(value) for name, value in metrics.items() if math.isfinite(value)}
+    mlflow.log_metrics({_metric(f"{prefix}/{name}"): value for name, value in finite.items()})
+    mlflow.set_tag(f"{prefix}.trust", str(result.trust.grade))
+    with tempfile.TemporaryDirectory() as folder:
+        result.save(Path(folder) / "result.dfi")
+        result.report(Path(folder) / "report.html")
+        mlflow.log_artifacts(folder, prefix)
+
+
+def _cell(value: object) -> object:
+    """Return a value as a cell takes it: nothing where it is not known."""
+    if isinstance(value, str):
+        return value
+    number = float(value)  # type: ignore[arg-type]
+    return number if math.isfinite(number) else None
+
+
+def _about(result: Importance) -> dict[str, str]:
+    """Return what a reader of the table must know, each with its heading."""
+    outcome = words.outcome_of(result.spec, result.by_outcome)
+    told = {
+        "outcome": words.name_of(result.spec),
+        "explains": None if outcome is None else outcome.text,
+        "trust": str(result.trust),
+        "quality": words.quality_text(result.quality),
+        "rows": str(result.basis.n_rows),
+        "intervals": f"{100 * result.level:.4g} %",
+        "scores": f"in units of the {words.unit_of(result.spec)}",
+        "raw table": everyday_text(result),
+        "missing": missing_text(result),
+        "method": str(result.spec.get("method", "")),
+    }
+    return {name: text for name, text in told.items() if text}
+
+
+def _metric(name: str) -> str:
+    """Return a name that MLflow takes for a metric."""
+    return re.sub(r"[^\w\-. /]", "_", name)
