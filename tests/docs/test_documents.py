@@ -188,8 +188,8 @@ BANNED = (
     "one object per line",
     "spell it alike",
     "beyond what numbers can be",
-    "share of the explained variance",
-    "% of the explained variance",
+    "share of what is explained",
+    "% of what is explained",
 )
 """Phrases that no native speaker would write; the glossary has the words for things."""
 

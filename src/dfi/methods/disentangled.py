@@ -395,7 +395,8 @@ class Disentangled(Method):
             every = blocks.targets is not None or self.additive
             # an outcome has no part in it: classes share one, with all that is kept of its law
             kept: dict[object, FittedTransport] = fits.cache.shared if fits.member else {}
-            key = repr(chosen), blocks.columns, every
+            units = tuple((column.name, column.positions) for column in blocks.columns)
+            key = repr(chosen), units, every
             if key not in kept:
                 kept[key] = chosen.fit_source(
                     population, fits.constant, columns=blocks.columns, every_block=every
