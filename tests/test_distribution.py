@@ -191,7 +191,9 @@ def test_a_quantile_is_one_level():
 
 def test_every_output(whole, tmp_path):
     page = whole.report(tmp_path / "page.html").read_text()
-    assert "distribution of pay" in page
+    assert "What explains the distribution of pay?" in page
+    assert "quantiles at nine levels from 0.056 to 0.94" in page
+    assert "By level" in page
     assert "dfi.explain(X, y, target=&#39;distribution&#39;" in page
     whole.save(tmp_path / "whole.dfi")
     loaded = dfi.load(tmp_path / "whole.dfi")
