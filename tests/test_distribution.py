@@ -220,7 +220,7 @@ def test_categories_missing_values_and_ties():
 
 REFUSED = {
     "classes": ({"y": Y > 0}, "is about the distribution of a quantity, but y has classes"),
-    "columns": ({"y": np.column_stack([Y, Y])}, "and y has several columns"),
+    "columns": ({"y": np.column_stack([Y, Y])}, "but y has several columns"),
     "prefit": (
         {"estimator": LinearRegression().fit(X, Y), "cv": "prefit"}, "are fitted here: pass a",
     ),

@@ -252,7 +252,7 @@ WORDS = X.assign(t=U, e=np.where(EVENT, "dead", "alive"))
 REFUSED = {
     "no horizon": ((X, Y), {"task": "survival"}, r"horizon is missing: pass for instance horizon="),
     "beyond": ((X, Y), {"horizon": 99}, r"horizon=99.0 lies beyond the last time, .*at most that"),
-    "before": ((X, Y), {"horizon": 1e-3}, r"event.* happened up to horizon=0.001, and at least 10"),
+    "before": ((X, Y), {"horizon": 1e-3}, r"event.* happened up to horizon=0.001, but at least 10"),
     "not a time": ((X, Y), {"horizon": "5"}, r"horizon must be a time above 0"),
     "below 0": ((X, Y), {"horizon": -1.0}, r"horizon must be a time above 0"),
     "twice": ((X, Y), {"horizon": [1, 1.0]}, r"horizon has a time twice"),
