@@ -194,7 +194,7 @@ def test_forms_of_squared_errors(form):
 
 @pytest.mark.parametrize("form", ["cross", "extrapolated", "cpi"])
 def test_forms_of_two_models_without_a_generator(form):
-    with refuses("loss='zero-one' has no generator, so that two models cannot be scored together"):
+    with refuses("loss='zero-one' has no generator, so two models cannot be scored together"):
         explain(form=form, loss="zero-one")
 
 

@@ -124,7 +124,7 @@ SPELT = {
     "-$17": "a currency sign", "1,5": "a decimal comma", "1.234,5": "a decimal comma",
     "0,640": "a decimal comma", "17,000": "a separator of thousands",
     "1\u00a0000": "a separator of thousands", "1_000": "a separator of thousands",
-    "0x11": "a hexadecimal number", "\u22121.5": "a minus sign that is no hyphen",
+    "0x11": "a hexadecimal number", "\u22121.5": "a minus sign that is not a hyphen",
     "1.5D+02": "an exponent after D", "(17)": "brackets",
     " 7 ": "", "1e5": "", "+3": "", ".5": "", "5.": "", "-0": "",
 }  # fmt: skip
@@ -153,7 +153,7 @@ def test_one_value_that_is_no_number(value):
 @pytest.mark.parametrize("value", [text for text, how in SPELT.items() if how])
 def test_numbers_written_otherwise_are_read_or_named(value):
     read = ("a currency sign", "a separator of thousands", "a decimal comma", "brackets",
-            "a minus sign that is no hyphen")  # fmt: skip
+            "a minus sign that is not a hyphen")  # fmt: skip
     if SPELT[value] in read and value != "1_000":
         assert read_everyday(with_text(value), "drop")[1].spec() == {"numbers": ["c"]}
         return
@@ -239,7 +239,7 @@ UNSTEADY = {
 
 @pytest.mark.parametrize("model", UNSTEADY)
 def test_predictions_that_are_no_function_of_the_row(model):
-    with pytest.raises(ValueError, match=r"does not predict by the row alone: row .* dropout"):
+    with pytest.raises(ValueError, match=r"depends on the other rows: row .* dropout"):
         fitted(UNSTEADY[model])
 
 
@@ -250,7 +250,7 @@ class LargeBatches(KNeighborsRegressor):
 
 @pytest.mark.parametrize("learner", [NoisyLearner, LargeBatches])
 def test_learners_whose_predictions_are_no_function_of_the_row(learner):
-    with pytest.raises(ValueError, match=f"{learner.__name__} does not predict by the row alone"):
+    with pytest.raises(ValueError, match=f"{learner.__name__}: the prediction of a row depends"):
         explain(estimator=learner())
 
 

@@ -393,7 +393,7 @@ def rate(table):
     ids=lambda value: value if isinstance(value, str) else None,
 )
 def test_a_column_that_no_model_reads_scores_exactly_nothing(y, model, loss):
-    """Alone in its component, so that no shared signal reaches it."""
+    """Alone in its component, so no shared signal reaches it."""
     unread = np.random.default_rng(8).standard_normal(N)
     result = explain(np.column_stack([X, unread]), y, model, cv="prefit", loss=loss)
     assert result.scores[3] == 0.0

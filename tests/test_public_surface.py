@@ -37,7 +37,7 @@ def parameter(given):
 
 
 def signature(name, function):
-    """Return a call, one parameter a line, so that a difference is one line too."""
+    """Return a call, one parameter a line, so a difference is one line too."""
     parameters = [p for p in inspect.signature(function).parameters.values() if p.name != "self"]
     lines = [f"{name}("]
     keywords_only = False

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import ast
+import re
 import warnings
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,6 +18,7 @@ from sklearn.preprocessing import StandardScaler
 import dfi
 from dfi.warnings import ConstantColumnWarning, OutcomeWarning, WeakModelWarning
 
+ROOT = Path(__file__).parents[1]
 GENERATOR = np.random.default_rng(0)
 NOISE = pd.DataFrame({"a": GENERATOR.standard_normal(80), "b": GENERATOR.standard_normal(80)})
 CLASSES = GENERATOR.integers(0, 3, 80)
@@ -72,3 +76,32 @@ def test_weights_of_a_stated_kind_are_not_doubted(call: Any, kind: str) -> None:
     found = caught(lambda: call({kind: np.full(80, 50)}))
     assert not [w for w in found if "weight" in str(w.message)]
     assert {w.filename for w in found} <= {__file__}
+
+
+def words_of(text):
+    return set(re.findall(r"[a-z]{4,}", text.lower()))
+
+
+def test_the_page_of_warnings_quotes_what_the_source_says():
+    """Quotes are shortened: most of their words must stand in one message."""
+    messages = []
+    for path in sorted((ROOT / "src").rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.JoinedStr):
+                parts = [
+                    part.value if isinstance(part, ast.Constant) else " " for part in node.values
+                ]
+                messages.append(words_of("".join(parts)))
+            elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+                messages.append(words_of(node.value))
+    page = (ROOT / "docs" / "howto" / "warnings.md").read_text(encoding="utf-8")
+    quotes = [
+        part
+        for quote in re.findall(r"(?<![*\w])\*(?!\*)([^*]+)\*(?!\*)", page)
+        for part in re.split(r";|, or ", " ".join(quote.split()))
+        if len(words_of(part)) >= 3
+    ]
+    assert len(quotes) > 15
+    for quote in quotes:
+        said = words_of(quote)
+        assert max(len(said & message) for message in messages) >= 0.6 * len(said), quote

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-__version__ = "0.2.0"
+__version__ = "1.0.0rc1"
 
 import importlib
 from typing import TYPE_CHECKING

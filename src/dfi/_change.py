@@ -140,7 +140,7 @@ def change(
         The regression of each table, as for :func:`dfi.explain`. This and what follows from
         ``transport`` on is for tables; results have theirs.
     rows : {"auto", "independent", "same"}, default="auto"
-        Whether row i of one table is row i of the other (the same units twice), so that what both
+        Whether row i of one table is row i of the other (the same units twice), so what both
         share cancels. ``"auto"``: where both are one and the same table (two models on the same
         rows); other tables are independent samples.
     id : str, optional
@@ -436,7 +436,7 @@ class _Pairing:
             shared = np.intersect1d(*codes)
             if len(shared) == 0:
                 raise ValueError(
-                    "no id is in both tables, so that no row is shared: leave id out, and the "
+                    "no id is in both tables, so no row is shared: leave id out, and the "
                     "tables are independent samples; or check that both spell it the same way"
                 )
             whole = len(shared) == len(codes[0]) == len(codes[1])

@@ -1,4 +1,4 @@
-"""Docstrings completed by what is the same in all of them, so that each says only its own.
+"""Docstrings completed by what is the same in all of them, so each says only its own.
 
 Parameters are described by the table of parameters, what is returned by its type, and examples
 begin with what they take as given: ``dfi``, a ``sample``, a ``result``, ...

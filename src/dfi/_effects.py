@@ -150,7 +150,7 @@ def effects(
         Whether arms are compared with the control, or all with each other.
     pseudo_outcome : array-like of shape (n,) or str, optional
         Pseudo-outcomes from elsewhere, in place of ``y`` and ``treatment``; pass the folds that
-        made them as ``cv``. Effects that a model predicts (``mu1 - mu0``) are no pseudo-outcomes:
+        made them as ``cv``. Effects that a model predicts (``mu1 - mu0``) are not pseudo-outcomes:
         they have no noise, intervals of their scores do not cover, and they are refused.
     outcome_model : str or estimator, default="auto"
         The regression of the outcome, fitted in either arm alone; a name stands for a classifier
@@ -467,7 +467,7 @@ def _check_unused(given: Mapping[str, Any]) -> None:
 
 
 def _check_pseudo(X: TableLike, pseudo_outcome: VectorLike) -> None:
-    """Raise if pseudo-outcomes are no numbers, or not of these rows: by their own name."""
+    """Raise if pseudo-outcomes are not numbers, or not of these rows: by their own name."""
     if isinstance(pseudo_outcome, str):
         _, pseudo_outcome = split_column(
             X, pseudo_outcome, "pseudo_outcome", "the column of pseudo-outcomes"

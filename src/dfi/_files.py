@@ -5,7 +5,7 @@ filled beside its place; what else the old one holds is linked into it, and the 
 one step. Signals wait while things change places, and errors name the place, not the temporary one.
 
 A process that is killed cannot tidy up. What it leaves behind has a name that says what it is and
-loses the lock that its owner held, so that the next run with the same place removes it, or
+loses the lock that its owner held, so the next run with the same place removes it, or
 finishes what was begun.
 """
 
@@ -142,7 +142,7 @@ def _note(place: Path) -> None:
 def written_whole(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     """Yield a stream whose content takes the place of a file when all of it is on disk.
 
-    It is written under a temporary name in the same folder, flushed and moved into place, so that
+    It is written under a temporary name in the same folder, flushed and moved into place, so
     a reader never meets half a file, and a failure leaves what was there before and nothing else.
     """
     target = Path(path)
@@ -189,7 +189,7 @@ def folder_filled(
         with _naming(stage, path):
             stage.mkdir()
             owner = _locked(stage)
-            with outputs_noted():  # files in here are no outputs yet
+            with outputs_noted():  # files in here are not outputs yet
                 yield stage
             names = sorted(entry.name for entry in stage.iterdir())
             for name in names:

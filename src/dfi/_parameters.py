@@ -791,7 +791,7 @@ def constraints_of(owner: str, name: str) -> Constraints:
 def check_one(name: str, value: object, allowed: Constraints, *, optional: bool = False) -> None:
     if not allowed or (optional and value is None) or any(one.allows(value) for one in allowed):
         return
-    # choices are strings one by one, so that the last "or" comes before the very last of all
+    # choices are strings one by one, so the last "or" comes before the very last of all
     words = [w for one in allowed for w in _single_words(one)]
     hint = did_you_mean(value, [n for one in allowed for n in one.names])
     hint = hint if isinstance(value, str) else ""

@@ -236,7 +236,7 @@ class Loss:
         return float(y[order][np.searchsorted(below, self.quantile * below[-1])])
 
     def least(self, y: Floats) -> Floats:
-        """Return what a prediction that equals the outcome loses, so that differences are >= 0."""
+        """Return what a prediction that equals the outcome loses, so differences are >= 0."""
         if self.perfect is not None:
             return np.asarray(self.perfect(y))
         # an outcome may be no possible prediction, and what it would lose no number

@@ -1,4 +1,4 @@
-"""The warnings of dfi: one class per kind, so that each can be silenced on its own."""
+"""The warnings of dfi: one class per kind, so each can be silenced on its own."""
 
 from __future__ import annotations
 

@@ -88,7 +88,7 @@ def test_moments_are_those_of_all_rows_however_they_are_cut(seed, cuts, kind):
 def test_a_mean_far_from_0_costs_no_digits():
     generator = np.random.default_rng(0)
     plain = generator.standard_normal((5000, 3))
-    # multiples of 1/1024, so that the shifted table is the same up to the shift, exactly
+    # multiples of 1/1024, so the shifted table is the same up to the shift, exactly
     plain = np.rint(plain * 1024) / 1024
     shifted = plain + np.array([1e9, 0.0, -1e12])
     mass = np.ones(5000)

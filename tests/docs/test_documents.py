@@ -176,6 +176,20 @@ BANNED = (
     "goes on from models",
     "the floor is what",
     "deserves the",
+    "another whole number",
+    "is no column of",
+    "is no text",
+    "is no table",
+    "are not means",
+    "laid beside",
+    ": see that ",
+    "a table that stays",
+    "start anew",
+    "one object per line",
+    "spell it alike",
+    "beyond what numbers can be",
+    "share of the explained variance",
+    "% of the explained variance",
 )
 """Phrases that no native speaker would write; the glossary has the words for things."""
 

@@ -1,7 +1,7 @@
 """The calls whose numbers are frozen in golden.json: data, function and parameters of each.
 
 Public interface only. Every parameter of it is spelled here and nowhere else in this folder, so
-that a renamed one is renamed in one place. Tables are rounded to six digits, so that the calls
+that a renamed one is renamed in one place. Tables are rounded to six digits, so the calls
 start from the same bits on any processor.
 """
 

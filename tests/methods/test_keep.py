@@ -143,7 +143,7 @@ def test_units_go_as_a_whole():
     groups = {"strong": ["a", "b"], "weak": ["c", "d", "e"]}
     found = explained(X, y, feature_groups=groups, units="groups").keep(share=0.8)
     assert (found.kept, found.dropped) == (("strong",), ("weak",))
-    # columns of no group stay in every model, so that no group may be needed
+    # columns of no group stay in every model, so no group may be needed
     outside = explained(X, y, feature_groups={"weak": ["d", "e"]}, units="groups").keep(share=0.9)
     assert (outside.kept, outside.dropped) == ((), ("weak",))
     assert "keep: none" in repr(outside)

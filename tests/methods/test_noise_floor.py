@@ -312,7 +312,7 @@ def test_noise_that_is_significant_is_named_and_features_below_it_too(monkeypatc
 def test_a_probe_above_zero_has_the_error_of_its_transport_too():
     """Tests that join a probe with features by chance fit the transport to that chance.
 
-    Counts repeat rows, so that they see more of them than there are, and join more.
+    Counts repeat rows, so they see more of them than there are, and join more.
     """
     ratios = []
     for seed in range(8):

@@ -23,7 +23,7 @@ def _columns(n, rho, d=3, seed=0):
     correlation = np.eye(d)
     correlation[0, 1] = correlation[1, 0] = rho
     rows = np.random.default_rng(seed).standard_normal((n, d))
-    # whitened, so that closed forms hold for the rows themselves
+    # whitened, so closed forms hold for the rows themselves
     rows = (rows - rows.mean(axis=0)) @ np.linalg.inv(np.linalg.cholesky(np.cov(rows.T))).T
     return rows @ np.linalg.cholesky(correlation).T
 

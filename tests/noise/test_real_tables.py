@@ -249,7 +249,7 @@ CLASSIFIERS = {
 def test_planted_units_are_not_called_signal_of_classes(name, n, loss, learners):
     """At most one of the cells of a table, as above.
 
-    Most of the variance of a class is chance, so that the share which a planted unit may have of
+    Most of the variance of a class is chance, so the share which a planted unit may have of
     it is not bounded here: LightGBM on Wage gave the normal column .006 on average of 20 tables,
     and none of them called it.
     """

@@ -90,7 +90,7 @@ def slow_count(scores, se, n, tests):
 @pytest.mark.parametrize("tests", [None, 1])
 def test_significant_counts_agree_with_slow_twin(n, tests):
     generator = np.random.default_rng(n)
-    # Z-scores near the critical values and errors of all sizes, so that every reading differs.
+    # Z-scores near the critical values and errors of all sizes, so every reading differs.
     se = 10.0 ** generator.uniform(-4.0, 0.5, 1000)
     scores = se * generator.uniform(-1.0, 9.0, 1000)
     found = hiv.count_significant(scores, se, n, tests=tests)

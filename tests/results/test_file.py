@@ -94,7 +94,7 @@ def test_files_of_format_1_are_read(tmp_path):
     assert [read.total.value, read.total.se] == pytest.approx(expected["total"], rel=1e-12)
     assert read.quality.r2 == expected["r2"]
     assert read.spec["data_sha256"] == expected["sha256"]
-    # all 60 rows of the table are there, so that they stand in order
+    # all 60 rows of the table are there, so they stand in order
     assert read.rows.tolist() == list(range(60))
     assert not (read - read).scores.any()
     assert_same(read, load(read.save(tmp_path / "again.dfi")))

@@ -378,7 +378,7 @@ def test_repr_is_short_and_says_what_matters():
     assert text.splitlines()[1:3] == ["Trust: sound", "R2 0.700 (spread over folds 0.020)"]
     head, *rows = text.splitlines()[3:]
     assert " ".join(head.split()) == "feature score (95 % interval) se p_adj"
-    # a column has as many decimals in each row, so that points stand below each other
+    # a column has as many decimals in each row, so points stand below each other
     for mark in (".", "(", "to"):
         assert len({row.index(mark) for row in rows}) == 1
     assert text.splitlines()[4].split()[0] == build().table()["feature"][0]

@@ -71,7 +71,7 @@ def test_mean_squared_slopes_are_weighted():
             return Z**3
 
         def jacobian(self, Z):
-            # of the second feature along the first coordinate, so that it varies between rows
+            # of the second feature along the first coordinate, so it varies between rows
             result = np.zeros((len(Z), 2, 2))
             result[:, 1, 0] = Z[:, 1]
             return result

@@ -216,7 +216,7 @@ def test_checking_does_not_spend_the_seeds(options, monkeypatch):
 
 
 class Whitening:
-    """The Gaussian transport as a user's own, so that curves are lines."""
+    """The Gaussian transport as a user's own, so curves are lines."""
 
     reference = "gaussian"
 

@@ -65,7 +65,7 @@ def test_slope_and_curvature_are_derivatives(loss: Loss) -> None:
 def test_newtons_remainder(loss: Loss, a: float, b: float, mean: float) -> None:
     """Two models lose the product of their errors, times a second divided difference >= 0."""
     one, two, eta = np.array([a]), np.array([b]), np.array([mean])
-    # the loss is linear in the outcome, so that its mean is the loss at the mean
+    # the loss is linear in the outcome, so its mean is the loss at the mean
     excess = (loss.of_two(eta, one, two) - loss.of(eta, eta))[0]
     if min(abs(a - mean), abs(b - mean)) < 1e-3:
         return
@@ -274,7 +274,7 @@ def test_losses_without_a_generator() -> None:
     assert found.spec["form"] == "loco"
     assert found.scores[0] > 0.2
     assert abs(found.scores[1]) < 1e-12
-    with pytest.raises(ValueError, match="no generator, so that two models cannot be scored"):
+    with pytest.raises(ValueError, match="no generator, so two models cannot be scored"):
         dfi.explain(X, y, "linear", loss=near, form="cross")
     with pytest.raises(TypeError, match="has no generator, and so no cross form"):
         absolute().of_two(y, y, y)

@@ -21,7 +21,7 @@ CASES = {
 
 @pytest.mark.parametrize("case", CASES)
 def test_sets_hold_all_ranks_at_once(case):
-    # nominal .90, Monte-Carlo error .021. Equicorrelated normal features (.3), so that those with
+    # nominal .90, Monte-Carlo error .021. Equicorrelated normal features (.3), so those with
     # a slope of 0 have equal scores above 0: what they share with the others.
     slopes, n = np.array(CASES[case][0]), CASES[case][1]
     p = len(slopes)

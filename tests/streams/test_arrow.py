@@ -305,7 +305,7 @@ def test_changes_of_gathered_rows(trial):
     options = {"y": "y", "estimator": "linear", "cv": 2, "diagnose": False}
     found = dfi.change(Query(table), Query(shuffled(later, 1)), id="id", **options)
     assert gathered(found.before) == gathered(found.after) == (500, N)
-    # both draw the same rows, so that they are paired
+    # both draw the same rows, so they are paired
     assert found.rows == "same"
     with pytest.raises(TypeError, match="sample_weight is a pair of vectors, but before is a"):
         dfi.change(Query(table), Query(later), sample_weight=([1], [1]), **options)

@@ -190,7 +190,7 @@ def test_arrays_that_cannot_be_read(numbers):
     with pytest.raises(ValueError, match="y has 2900 rows and X has 3000: pass one value per row"):
         dfi.explain(array[:, :3], array[:2900, 3], **OPTIONS)
     some = array[array[:, 0] > -9]
-    with pytest.raises(ValueError, match="unknown lengths, so that y cannot be aligned"):
+    with pytest.raises(ValueError, match="unknown lengths, so y cannot be aligned"):
         dfi.explain(some[:, :3], array[:, 3], **OPTIONS)
 
 

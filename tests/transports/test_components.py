@@ -291,7 +291,7 @@ def test_order_and_units_of_measurement_do_not_matter(seed, random):
 @settings(max_examples=10, deadline=None)
 @given(st.integers(0, 10_000), st.permutations(range(3)))
 def test_coding_of_a_category_does_not_matter(seed, order):
-    """Other names for the levels, so that another one comes first; dropping one is the same too."""
+    """Other names for the levels, so another one comes first; dropping one is the same too."""
     X = mixed(seed)
     codes = np.digitize(X[:, 0], [-0.5, 0.5])
     block = np.eye(3)[codes]

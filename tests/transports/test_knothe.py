@@ -67,7 +67,7 @@ def test_gaussian_rows_give_the_cholesky_map(order):
 
 
 def test_line_shares_of_gaussian_rows_are_those_of_the_cholesky_columns():
-    """phi_X[l] = sum_j C_lj^2 / sum_m C_mj^2 phi_Z[j], so that both add up to the same."""
+    """phi_X[l] = sum_j C_lj^2 / sum_m C_mj^2 phi_Z[j], so both add up to the same."""
     X = correlated_gaussian(R, 3000, np.random.default_rng(0))
     result = scores(fit(X), X, X @ BETA, lambda X: X @ BETA)
     root = np.linalg.cholesky(R)

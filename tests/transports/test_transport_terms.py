@@ -1,7 +1,7 @@
 """The transport's own error: against loops, and against first principles.
 
 First principles means the infinitesimal jackknife. The sample is a product Gauss-Hermite grid of
-latent points with its weights, so that the coordinates are exactly independent and all moments
+latent points with its weights, so the coordinates are exactly independent and all moments
 are exactly normal; then the derivative of a score with respect to the weight of one row *is* the
 influence function, and the formulas must agree with it to the accuracy of a finite difference.
 """

@@ -145,7 +145,7 @@ class Reading:
     missing: Bools | None = None
     declared: tuple[object, ...] | None = None
     finite: bool = False
-    """Whether all numbers are known to be finite, so that nobody need look at them again."""
+    """Whether all numbers are known to be finite, so nobody need look at them again."""
     text: bool = False
     """Whether its categories are plain strings, which nobody has declared to be levels."""
 

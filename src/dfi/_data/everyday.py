@@ -348,7 +348,7 @@ def _form_of_dates(texts: set[str]) -> str | None:
 
 
 def _reader_of_dates(form: str) -> Callable[[Native], float | None]:
-    """Return how dates of a form, or those that are no text, become days since 1970."""
+    """Return how dates of a form, or those that are not text, become days since 1970."""
 
     def read(cell: Native) -> float | None:
         if not isinstance(cell, str):
@@ -458,13 +458,13 @@ def _label_reader(column: nw.Series[Native]) -> Reader | None:
     words = {word.lower() for word in bare}
     mixed = [word.lower() for word in sorted(bare)] != sorted(words)
     if mixed and any(words <= answers for answers in _ANSWERS):
-        # in small letters, so that yes is the second class and not, as Yes, before no
+        # in small letters, so yes is the second class and not, as Yes, before no
         return Reader("labels", labels={word: word for word in words})
     return None if bare == cells else Reader("labels")
 
 
 def _spelt_alike(column: nw.Series[Native]) -> str:
-    """Return labels that differ in case alone and are no yes and no: they may mean two things."""
+    """Return labels that differ in case alone and are not yes and no: they may mean two things."""
     if column.dtype not in (nw.String, nw.Object):
         return ""
     bare = {cell.strip() for cell in _distinct(column) if isinstance(cell, str)}

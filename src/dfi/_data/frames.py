@@ -58,7 +58,7 @@ def open_frame(
 ) -> tuple[Library, list[object], list[nw.Series[Native]], object] | None:
     """Return library, labels, columns and pandas' column index of a table; None for others.
 
-    Columns are taken by position, so that duplicated and non-string names survive until they can be
+    Columns are taken by position, so duplicated and non-string names survive until they can be
     reported. The labels of rows, which pandas stores as a column, are left out.
     """
     if nw.dependencies.is_pandas_dataframe(X):

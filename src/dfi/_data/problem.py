@@ -221,7 +221,7 @@ class Data:
 
     @cached_property
     def fingerprint(self) -> str:
-        """The SHA-256 of the numbers, so that a result can be matched to its data."""
+        """The SHA-256 of the numbers, so a result can be matched to its data."""
         y = self.y
         if self.outcome.kind == "several":
             y = np.column_stack([member.values for member in self.outcome.members])
@@ -479,7 +479,7 @@ def fingerprint(*arrays: Floats) -> str:
     for array in arrays:
         values = np.ascontiguousarray(array, dtype="<f8")
         digest.update(repr(values.shape).encode())
-        # adding zero turns -0.0 into 0.0; in blocks of rows, so that no second copy is made
+        # adding zero turns -0.0 into 0.0; in blocks of rows, so no second copy is made
         for start in range(0, len(values), 65536):
             digest.update((values[start : start + 65536] + 0.0).tobytes())
     return digest.hexdigest()

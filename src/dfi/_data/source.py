@@ -161,7 +161,7 @@ def splitmix(z: NDArray[np.uint64]) -> NDArray[np.uint64]:
 def sampled_order(n: int, count: int, seed: np.random.SeedSequence) -> Ints:
     """Return the ``count`` places of smallest tickets among ``n``, in the order of their tickets.
 
-    The first ones are themselves a random sample, so that a sample can grow. Memory goes with
+    The first ones are themselves a random sample, so a sample can grow. Memory goes with
     ``count``, not with ``n``.
     """
     places, drawn = np.empty(0, dtype=np.intp), np.empty(0, dtype=np.uint64)

@@ -206,7 +206,7 @@ def _times(time: Vector, event: Vector, named: tuple[str, str]) -> Times:
     happened = np.asarray(flags == 1.0)
     if not happened.any():
         raise ValueError(
-            f"no event was observed: {named[1]!r} is False (censored) in every row, so that "
+            f"no event was observed: {named[1]!r} is False (censored) in every row, so "
             "nothing can be learned about the time to it"
         )
     return Times(values, happened, named)

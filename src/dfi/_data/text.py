@@ -1,7 +1,7 @@
 """Columns of text that hold numbers or dates: what stands in the way of reading them as such.
 
 A column of which all but a few values are numbers was meant as one, and one-hot levels of its
-values answer another question. It is refused, with the first value that is no number. So is one
+values answer another question. It is refused, with the first value that is not a number. So is one
 of dates.
 """
 
@@ -45,7 +45,7 @@ _MINUS = "\u2212\u2012\u2013\u2014\ufe63\uff0d"
 
 
 def spelling(text: str) -> str | None:
-    """Return how a text writes a number, ``""`` if plainly; None if it is no number."""
+    """Return how a text writes a number, ``""`` if plainly; None if it is not a number."""
     bare = text.strip()
     if _PLAIN.fullmatch(bare):
         return ""
@@ -54,7 +54,7 @@ def spelling(text: str) -> str | None:
     if _FORTRAN.fullmatch(bare):
         return "an exponent after D"
     if bare and bare[0] in _MINUS and spelling(bare[1:]) is not None:
-        return "a minus sign that is no hyphen"
+        return "a minus sign that is not a hyphen"
     if bare.endswith(("%", "‰")) and spelling(bare[:-1]) is not None:
         return "a per-cent sign"
     inner = bare.strip(_CURRENCY)
@@ -81,7 +81,7 @@ def is_code(text: str) -> bool:
 _REMEDIES = {
     "a hexadecimal number": "{}.map(lambda text: int(text, 16))",
     "an exponent after D": "{}.str.replace('D', 'E').astype(float)",
-    "a minus sign that is no hyphen": "{}.str.replace('\u2212', '-').astype(float)",
+    "a minus sign that is not a hyphen": "{}.str.replace('\u2212', '-').astype(float)",
     "a per-cent sign": "{}.str.rstrip(' %').astype(float)",
     "a currency sign": "{}.str.strip(' $€£¥₹').astype(float)",
     "brackets": "{}.str.replace('(', '-').str.rstrip(')').astype(float)",

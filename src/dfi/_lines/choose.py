@@ -132,7 +132,7 @@ def _quadrature(
 
 
 def is_smooth(model: object) -> bool:
-    """Return whether a model is smooth along lines, so that a Gauss rule converges quickly."""
+    """Return whether a model is smooth along lines, so a Gauss rule converges quickly."""
     if isinstance(model, TemperatureScaled):
         model = model.model_
     if isinstance(model, Pipeline):

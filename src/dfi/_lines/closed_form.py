@@ -159,7 +159,7 @@ class QuadraticLines:
 class BoundedLines:
     r"""A linear function or a polynomial within bounds, ``clip(f(x), lowest, highest)``.
 
-    Along a line :math:`f` is a parabola in ``t``, so that :math:`(f - u)_+` and :math:`(l - f)_+`
+    Along a line :math:`f` is a parabola in ``t``, so :math:`(f - u)_+` and :math:`(l - f)_+`
     are parabolas between their roots and 0 elsewhere: what is beyond the bounds has closed moments,
     and is taken from those of :math:`f`.
     """

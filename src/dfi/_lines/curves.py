@@ -2,7 +2,7 @@ r"""Mean curves: a model averaged over background rows while one latent coordina
 
 .. math:: \bar f_j(t) = \sum_b p_b\, f(x_b + (t - z_{bj})\,\ell_j),
 
-at the values ``t`` that rows have themselves, so that nothing is interpolated: polynomials by their
+at the values ``t`` that rows have themselves, so nothing is interpolated: polynomials by their
 coefficients, networks and trees compiled. A tree along the line of a background row is constant
 between its splits, and is walked once for all values together. A model that is known by its
 predictions alone is asked at :data:`GRID` quantiles of the background and between them interpolated

@@ -1,7 +1,7 @@
 """Trees at many values of one latent coordinate, compiled: one walk of a tree for all values.
 
 A branch is reached by the values between two places among them. Where a line crosses a split is
-looked up in a table of evenly spaced cells and then settled by the split's own comparison, so that
+looked up in a table of evenly spaced cells and then settled by the split's own comparison, so
 every value goes the way that the row at this value goes. The walk is that of
 :func:`dfi._lines.kernels_linked.tree_margins`, whose places may lie within cells of a law: whole
 places, trees outermost and the table take 15 % less time where curves are all that is asked for.

@@ -46,7 +46,7 @@ def hinge_margins(
         for k in range(slopes.shape[0]):
             step, slope, low, high = change[k], slopes[k], lowest[k], highest[k]
             start = base[i, k] - step * back[i]
-            # nodes innermost: their sums are independent, so that processors take several at once
+            # nodes innermost: their sums are independent, so processors take several at once
             for m in range(nodes.shape[0]):
                 a = start + step * nodes[m]
                 a = a if a > low else low

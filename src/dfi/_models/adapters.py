@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 def as_model(model: Estimator) -> Estimator:
     """Return a fitted model as what rows can be predicted with; most are that already.
 
-    XGBoost's ``Booster`` becomes the estimator that it is the inside of, so that its trees are read
+    XGBoost's ``Booster`` becomes the estimator that it is the inside of, so its trees are read
     as those of any other; sessions of ONNX, modules of PyTorch and results of statsmodels with a
     formula become functions of rows; objects like those of Keras, which print a line for each call
     of ``predict``, are told not to.

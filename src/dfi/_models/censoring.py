@@ -10,7 +10,7 @@ With :math:`T` the time of the event, :math:`\tau` the horizon and :math:`V` wha
 :math:`G` the chance not to be censored until then. Its mean given :math:`x` is that of :math:`V`
 where the hazard of the event or that of censoring is right, and an error of both enters by their
 product, as in :mod:`dfi._models.pseudo`. Both hazards are Cox regressions on the training rows of
-each fold. The cumulative hazard of censoring is bounded, and not :math:`G` alone, so that the
+each fold. The cumulative hazard of censoring is bounded, and not :math:`G` alone, so the
 weights of a row still add up to 1.
 """
 
@@ -135,7 +135,7 @@ def _inverse_free(hazard: Floats) -> Floats:
 def _edges(time: Floats, horizon: float) -> Floats:
     """Return times from 0 to the horizon, dense where hazards jump, just before and after too.
 
-    Between jumps what is expected stays the same, so that no more is interpolated than is cut.
+    Between jumps what is expected stays the same, so no more is interpolated than is cut.
     """
     inside = np.unique(time[time < horizon])
     if len(inside) > EDGES:

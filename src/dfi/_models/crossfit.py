@@ -205,7 +205,7 @@ def cross_fit(
 ) -> CrossFit:
     """Fit a clone of the learner on every training set.
 
-    Each set has a seed by name, so that results do not depend on scheduling. The members of a
+    Each set has a seed by name, so results do not depend on scheduling. The members of a
     stack are fitted once: a fold weighs them by their risk on the rows that the other folds of its
     split hold out, so neither its own rows nor further fits are needed. Classifiers that are scaled
     take their temperature from there as well. ``weights``, by split and fold, are taken where they
@@ -467,7 +467,7 @@ ENOUGH_SPLITS = 4
 """Splits of which the deviation of scores is known as well as from their halvings."""
 
 FEWEST_ROWS = 200
-"""Rows from which a fifth of them is enough to fit a model, so that scores can be extrapolated."""
+"""Rows from which a fifth of them is enough to fit a model, so scores can be extrapolated."""
 
 
 def is_default(learner: EstimatorLike) -> bool:

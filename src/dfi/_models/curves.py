@@ -76,7 +76,7 @@ class Under:
         return np.unique(np.concatenate([even, self.horizons]))
 
     def steps(self, times: Floats, curves: Floats) -> Floats:
-        """Return it of step curves, (n, times), that are 1 before the first of the times."""
+        """Return the same for step curves, (n, times), that are 1 before the first time."""
         start = np.concatenate([[0.0], times])
         heights = np.concatenate([np.ones((len(curves), 1)), curves], axis=1)
         if self.target == "probability":

@@ -66,7 +66,7 @@ MOST_KEPT = 4_000_000
 class LocationScale(RegressorMixin, BaseEstimator):
     """The distribution function of an outcome at some thresholds, one column for each.
 
-    ``share`` is what a probability is multiplied by, so that squared errors of several add up to
+    ``share`` is what a probability is multiplied by, so squared errors of several add up to
     their mean.
     """
 
@@ -204,7 +204,7 @@ def distribution_outcome(
     """Return what is explained of a distribution, its thresholds, and the share of each.
 
     At one level the outcome is whether it lies at or below that quantile; at all of them there is
-    one for each, times the root of 1/K, so that their scores add up to a mean.
+    one for each, times the root of 1/K, so their scores add up to a mean.
     """
     y, name = outcome.values, outcome.name
     levels = [level] if level is not None else [(k + 0.5) / LEVELS for k in range(LEVELS)]

@@ -11,7 +11,7 @@ gamma     :math:`e^\eta`          :math:`\eta + y e^{-\eta}`     :math:`y/\mu-1`
 ========= ======================= ============================== ================ ==================
 
 with :math:`h` the expected second derivative. Margins are kept within bounds that no sensible model
-reaches (:meth:`Link.bounds`), so that every prediction is finite and strictly inside its domain.
+reaches (:meth:`Link.bounds`), so every prediction is finite and strictly inside its domain.
 """
 
 from __future__ import annotations

@@ -418,7 +418,7 @@ class Fits:
         r"""A share :math:`1/(n + 1)` and the outcome's mean, for losses that grow without bound.
 
         An affine shrink and not a clip: it commutes with averages along lines. ``n`` counts what
-        rows stand for, so that one of frequency weight ``w`` is ``w`` equal rows here too.
+        rows stand for, so one of frequency weight ``w`` is ``w`` equal rows here too.
         """
         if self.loss.domain == "real" or self.loss.is_square or not self.loss.has_generator:
             return None

@@ -499,7 +499,7 @@ def _refuse_apart(
     row = int(np.argmax(np.max(apart.reshape(len(places), -1), axis=1)))
     one, other = (float(np.ravel(found[row])[0]) for found in (first, second))
     raise ValueError(
-        f"{name} does not predict by the row alone: row {places[row]} is given {one:.6g} among "
-        f"{len(places)} rows and {other:.6g} {where}. Scores need a function of the row: give the "
-        "model a fixed state, and switch off random draws, dropout and statistics of the batch"
+        f"{name}: the prediction of a row depends on the other rows: row {places[row]} gets "
+        f"{one:.6g} among {len(places)} rows and {other:.6g} {where}. Fix the model's random "
+        "state, and switch off dropout and batch statistics"
     )

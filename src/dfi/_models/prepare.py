@@ -2,7 +2,7 @@
 
 One random order of the rows decides which models are fitted on and which are gathered of a table
 that is not in memory: the first ``fit_rows`` of it, and as many as are explained. It depends on the
-places of the rows and on the seed, never on how the table is cut, so that a table in memory and the
+places of the rows and on the seed, never on how the table is cut, so a table in memory and the
 same table in parts give the same samples.
 """
 
@@ -287,7 +287,7 @@ def fits_of(
     """Split data that were read already, or take a fitted model for them, as ``cv`` says."""
     if data.dropped and not (isinstance(cv, int | np.integer | str) or hasattr(cv, "split")):
         raise ValueError(
-            f"{data.dropped} rows with missing values are left out, so that the row numbers in cv "
+            f"{data.dropped} rows with missing values are left out, so the row numbers in cv "
             f"are no longer those of {TABLE}: pass a number of folds or a splitter, or drop the "
             "rows first"
         )

@@ -369,7 +369,7 @@ def area_under_curve(y: Floats, predictions: Floats, weights: Weights) -> tuple[
 def calibration_table(y: Floats, predictions: Floats, mass: Floats) -> tuple[CalibrationBin, ...]:
     """Return mean prediction, observed share and rows of up to ten bins of equal numbers of rows.
 
-    Equal predictions stay in one bin, so that there may be fewer.
+    Equal predictions stay in one bin, so there may be fewer.
     """
     inner = np.quantile(predictions, np.arange(1, MOST_BINS) / MOST_BINS)
     place = np.searchsorted(np.unique(inner), predictions, side="left")

@@ -1,4 +1,4 @@
-"""Seeds by name, so that no draw depends on what was drawn before it or on scheduling."""
+"""Seeds by name, so no draw depends on what was drawn before it or on scheduling."""
 
 from __future__ import annotations
 

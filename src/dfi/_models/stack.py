@@ -20,8 +20,8 @@ Where times to an event are behind the outcome, what a Cox regression expects is
 (:class:`~dfi._models.cox.CoxMean`).
 
 Outcomes of a family (:mod:`dfi._models.families`) have members that are probabilities or rates,
-each fitted by the family's likelihood. Where the loss that is explained is no square, the products
-and squares of errors above are what two models lose together and each alone
+each fitted by the family's likelihood. Where the explained loss is not a square, the products and
+squares of errors above are what two models lose together and each alone
 (:class:`~dfi.losses.Loss`).
 """
 
@@ -89,7 +89,7 @@ _FLAT = 1e-7
 
 _MOST_STEPS = 50
 _STILL = 1e-7
-"""Change of all weights at which the search for those of a loss that is no square ends."""
+"""Change of all weights at which the search for those of a loss that is not a square ends."""
 
 _NOTHING = 1e-12
 """Relative decrease of a risk that may be rounding, and differ by processor."""
@@ -449,7 +449,7 @@ class Risk:
     def of(
         cls, y: Floats, mass: Floats, first: Floats, second: Floats, share: float = VARIANCE_SHARE
     ) -> Risk:
-        """Return the risk on rows of the given mass; weights sum to 1, so a shift is no matter."""
+        """Return the risk on rows of a mass; weights sum to 1, so a shift does not matter."""
         # of a shift of all by the same number nothing is left but rounding
         level = float(mass @ y / mass.sum())
         y, first, second = y - level, first - level, second - level
@@ -487,7 +487,7 @@ class Risk:
 
 
 class LossRisk:
-    r"""The risk of every average of some members under a loss that is no square.
+    r"""The risk of every average of some members under a loss that is not a square.
 
     .. math:: R(w) = \sum_i \omega_i \Big\{(1 - \kappa)\, \ell(y_i; w'f^a_i, w'f^b_i)
               + \tfrac{\kappa}{2} \big(\ell(y_i, w'f^a_i) + \ell(y_i, w'f^b_i)\big)\Big\},
@@ -531,7 +531,7 @@ class LossRisk:
         risk = self.at(weights)
         for _ in range(_MOST_STEPS):
             gradient, quadratic = self._derivatives(weights)
-            # of a gradient what is the same for all is no matter, where weights sum to 1
+            # of a gradient what is the same for all does not matter, where weights sum to 1
             gradient = gradient - gradient @ weights
             aim = Risk(quadratic @ weights - 0.5 * gradient, quadratic).weights(_FLAT)
             step = aim - weights
@@ -568,7 +568,7 @@ class LossRisk:
         gradient = (self.mass * by_first) @ self.first + (self.mass * by_second) @ self.second
         middle = 0.5 * (a + b)
         curvature = self.mass * self._bend(middle)
-        # weights sum to 1, so a shift of all members is no matter, but to the scale of the form
+        # weights sum to 1, so a shift of all members does not matter, but to the scale of the form
         level = float(curvature @ middle / curvature.sum())
         first, second = self.first - level, self.second - level
         weighted = curvature[:, None] * first

@@ -58,7 +58,7 @@ def submodels(fits: Fits) -> Submodels:
 class Submodels:
     """Out-of-fold predictions of the regression on subsets of the columns.
 
-    Each is fitted with the fold's own seed, so that a submodel and the full model differ by their
+    Each is fitted with the fold's own seed, so a submodel and the full model differ by their
     columns alone. Least squares is solved from the Gram matrix of each fold's training rows, for
     all subsets of one size at once; any other learner is refitted. Whatever was fitted is kept.
     """

@@ -87,7 +87,7 @@ class Joint:
     ``directions`` (p, r) is the change of a row for each unit of the ``coordinates`` (r,).
     ``remainders`` are the columns of units that the coordinates do not tell everything of (pooled
     levels), with the maps to these and back: what they leave open comes from the donor as well.
-    ``below`` (p,) is what received values are lowered by, so that those at a split of a tree are on
+    ``below`` (p,) is what received values are lowered by, so those at a split of a tree are on
     one side of it whatever the rounding of the map.
     """
 

@@ -22,7 +22,7 @@ integrated out, and no second moment is needed. With :math:`\mu` the regression 
 :math:`E\,\Delta_\mu\Delta`: noise of the model that :math:`\mu` knows nothing of drops out, where
 LOCO has its square, with a minus. A score of an overfitted model is that of the regression still,
 and a null's is 0. An error along :math:`\Delta_\mu`, as a model has that shrinks, is of first order
-here and of second in LOCO. It is LOCO with the outcome :math:`\frac12(y + \eta)`, so that what is
+here and of second in LOCO. It is LOCO with the outcome :math:`\frac12(y + \eta)`, so what is
 derived for LOCO where :math:`\eta = \mu`, the transport's own error above all, holds here too.
 
 **The calibrated form** is the cross form of models whose change :math:`\Delta` is stretched by a

@@ -1,6 +1,6 @@
 r"""Latent Shapley values of single rows, to second order exact.
 
-Latent units are independent, so that a regression :math:`\eta` is a sum of interactions
+Latent units are independent, so a regression :math:`\eta` is a sum of interactions
 :math:`\eta_S` over sets of them, and the Shapley value of unit ``j`` at a row is
 :math:`\psi_j = \sum_{S \ni j} \eta_S / |S|`. By Owen's multilinear extension it is an integral,
 
@@ -10,7 +10,7 @@ Latent units are independent, so that a regression :math:`\eta` is a sum of inte
 :math:`e_j` a polynomial whose degree is the order of the interactions less one: the main effect at
 one end, what replacing the unit takes away at the other. The trapezoid rule is exact up to second
 order. What it leaves, ``rest``, is third order and higher, and is divided by
-:math:`w_j \propto |\Delta_j - a_j|^{1/2}`, so that units without interactions keep what they have:
+:math:`w_j \propto |\Delta_j - a_j|^{1/2}`, so units without interactions keep what they have:
 
 .. math:: \psi_j = \tfrac12 (a_j + \Delta_j) + w_j \Big\{\eta - E\eta
           - \tfrac12 \sum_k (a_k + \Delta_k)\Big\} .

@@ -8,7 +8,7 @@ latent units is
 
 Leaves of trees on a plane are oblique polygons, so planes are not integrated: ``k`` goes along its
 exact line, and ``j`` takes values ``s`` of :data:`DRAWS` donors, drawn apart for the two models
-``a`` and ``b``, so that their chance has no bias. Donors are antithetic, quantiles ``u`` and
+``a`` and ``b``, so their chance has no bias. Donors are antithetic, quantiles ``u`` and
 ``1 - u`` of the law: an effect that is linear in :math:`z_j` has no noise of theirs.
 
 **Project, never subtract.** The influence values of :math:`\psi_{jk}` are
@@ -175,7 +175,7 @@ def _inverse(values: Floats, share: Floats) -> Floats:
 class PairSpace:
     """Rows where latent lines are straight, and what replaces their units.
 
-    ``latent`` (n, d) are drawn once, so that what collinear columns leave open is part of them.
+    ``latent`` (n, d) are drawn once, so what collinear columns leave open is part of them.
     ``pairs`` (P, 2) are units that are asked about: the first takes donors, the second has a line,
     unless both have several columns. ``offers`` are the rows that give, by their share of the
     weight.

@@ -274,12 +274,12 @@ class Scores:
         bias of the regression; where that falls like :math:`1/m`, the second half of the rows has
         brought half of what is missing. What it brought to a unit is mostly noise, and what it
         brought to all of them, :math:`\gamma = 1 - \sum_k \phi_k(m/2) / \sum_k \phi_k(m)`, within 0
-        and 1, is not that of each, so that both count by half:
+        and 1, is not that of each, so both count by half:
 
         .. math::
             \phi_j = \phi_j(m) + \tfrac12\{\phi_j(m) - \phi_j(m/2)\} + \tfrac12 \gamma \phi_j(m),
 
-        row by row, with the influence of :math:`\gamma`, so that the error of the extrapolation is
+        row by row, with the influence of :math:`\gamma`, so the error of the extrapolation is
         part of the influence values. Where the sum is not clear of 0, :math:`\gamma` is 0. The
         transport's own error and second-order bias are those of the models of ``m`` rows.
         """
@@ -408,7 +408,7 @@ def calibrate(
 ) -> Calibration | None:
     """Return the factors of the calibrated form; None for another one.
 
-    Those of a fold come from the other folds of the same repeat, so that rows do not choose their
+    Those of a fold come from the other folds of the same repeat, so rows do not choose their
     own: the largest of many chance scores would be theirs. ``cross`` (n, scores) are the folds'
     influence values in the cross form, ``products`` those of both models' changes.
     """

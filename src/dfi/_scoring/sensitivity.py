@@ -31,7 +31,7 @@ the identity is divided out, so only the variation of gradients between rows is 
 
 **Gradients.** :math:`\Gamma = E[\nabla\eta\,\nabla\eta']` in latent coordinates by central
 differences of the model's values, ``2 d`` predictions a row; with two models the gradients of one
-times those of the other, symmetrised, so that the models' own roughness does not enter squared. A
+times those of the other, symmetrised, so the models' own roughness does not enter squared. A
 regression that jumps (trees, or any whose squared gradients grow as the step gets smaller) is
 differenced across a quarter of a standard deviation instead: its trend, not its jumps.
 """

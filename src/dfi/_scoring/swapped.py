@@ -20,7 +20,7 @@ ratio as the function :math:`\phi'c` for which this holds for every ``h`` of the
 
 .. math:: c = E_b[\phi\phi']^{-1} E_a[D^1 \phi] .
 
-No outcome enters it, so that all rows of ``b`` may be used for :math:`E_b`. Read the other way
+No outcome enters it, so all rows of ``b`` may be used for :math:`E_b`. Read the other way
 round, :math:`E_b[\alpha^1 r] = E_a[D^1 g]` with :math:`g = \phi'\beta` the regression of the
 residuals :math:`r = y - f^2` on :math:`\phi`: models are corrected by what held-out rows say of
 them, and influence values follow,
@@ -161,7 +161,7 @@ class _Span:
 
     ``inverse`` is that of the features that units share, ``along`` (q, units) the regression of
     each :math:`D` on these, ``left`` (units,) what it leaves of its mean square; infinite where
-    that is nothing, so that :math:`D` adds no feature of its own.
+    that is nothing, so :math:`D` adds no feature of its own.
     """
 
     inverse: Floats

@@ -189,7 +189,7 @@ def with_dates(
     frame = frame.with_columns(read)
     times = [name for name in names if is_time(frame.schema[name])]
     if not times:
-        console.warn(f"--dates {request.dates}: there is no column of dates or times")
+        console.warn(f"--dates {request.dates}: no column holds dates or times")
         return frame, blocks
     if request.dates == "drop":
         console.say(f"left out: {', '.join(map(repr, times))}")
@@ -366,7 +366,7 @@ def _number(text: str) -> float | None:
 
 
 def text_features(features: pl.DataFrame, request: Request) -> pl.DataFrame:
-    """Return features whose text is no number, or is to be levels; raise for other text."""
+    """Return features whose text is not a number, or is to be levels; raise for other text."""
     levels: list[pl.Series] = []
     reasons: dict[str, str] = {}
     for column in features.get_columns():

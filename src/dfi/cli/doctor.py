@@ -176,7 +176,7 @@ def _is_lazy(X: object) -> bool:
 
 
 def _without(groups: object, refused: dict[str, str]) -> object:
-    """Return groups without columns that are refused, so that the rest can be looked at."""
+    """Return groups without columns that are refused, so the rest can be looked at."""
     if not isinstance(groups, dict) or not refused:
         return groups
     kept = {g: [m for m in members if m not in refused] for g, members in groups.items()}

@@ -309,7 +309,7 @@ Form = Annotated[
     _method(
         "--form",
         help="estimator of the scores; auto: extrapolated for the model auto and 200 to 5,000 "
-        "rows, else cross; cpi for a fitted model, or loco where the loss is no square",
+        "rows, else cross; cpi for a fitted model, or loco where the loss is not a square",
     ),
 ]
 ScoreLoss = Annotated[

@@ -290,7 +290,7 @@ def _require_sound(content: bytes) -> None:
     """Raise where an Arrow file contradicts itself, one part after the other.
 
     polars believes what such a file says of its sizes, and ends the process where there is not so
-    much memory: that is no error which anyone could catch.
+    much memory: which is not an error that anyone could catch.
     """
     pyarrow = importlib.import_module("pyarrow")
     ipc = importlib.import_module("pyarrow.ipc")
@@ -356,7 +356,7 @@ def _refuse_lines(text: bytes, label: str) -> None:
             continue
         try:
             found = json.loads(line, parse_constant=refuse)
-            reason = "" if isinstance(found, dict) else "it is no object {...}"
+            reason = "" if isinstance(found, dict) else "it is not an object {...}"
         except (ValueError, RecursionError) as error:
             reason = str(error)
         if reason:

@@ -62,7 +62,7 @@ def reproduce(
     """Reproduce a figure or table of the paper beside the theory.
 
     Writes NAME.csv, NAME.png and NAME.md; the records of finished replications stay in
-    OUT/records, so that an interrupted run can be resumed.
+    OUT/records, so an interrupted run can be resumed.
     """
     catalogue, reproduction = find_paper()
     console = Console(quiet)

@@ -206,7 +206,7 @@ def _check_roles(frame: pl.DataFrame, request: Request) -> None:
 
 
 def _first_odd(column: pl.Series) -> str:
-    """Return the first value of a column that is no number, shortened."""
+    """Return the first value of a column that is not a number, shortened."""
     texts = map(str, column.drop_nulls().to_list())
     return next((text for text in texts if spelling(text) != ""), "")[:30]
 

@@ -89,7 +89,7 @@ def skewness_of_mean(influence: Floats, weights: Weights) -> Floats:
     depend on each other.
 
     Exactly 0 where the standard error is: the mean of equal numbers is off by a last digit on some
-    processors and not on others, and the shape of such remainders is no skewness.
+    processors and not on others, and the shape of such remainders is not skewness.
     """
     varies = standard_errors(influence, weights) > 0.0
     if weights.dependence is not None:

@@ -47,7 +47,7 @@ approximated by
 
 with independent multipliers :math:`g_i` of mean 0 and variance 1: the same multiplier for all
 units of a row, so the dependence between units is kept and correlated units cost little. Given the
-rows, normal multipliers make :math:`T^*` normal with the correlations of the scores, so that the
+rows, normal multipliers make :math:`T^*` normal with the correlations of the scores, so the
 covariance alone gives the same law where rows are not kept; only the draws differ.
 
 **Rows that depend on each other** (:mod:`dfi._data.dependence`) have a multiplier per cluster, or

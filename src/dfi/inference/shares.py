@@ -5,7 +5,7 @@ has the influence values
 
 .. math:: u^r_{il} = r_l + \frac{u_{il} - r_l\, u^D_i}{\bar u^D},
 
-a linear combination of the columns, so that what score and total share cancels. Where the total is
+a linear combination of the columns, so what score and total share cancels. Where the total is
 not clearly above 0 a share of it means nothing.
 """
 

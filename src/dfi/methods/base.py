@@ -184,7 +184,7 @@ def loss_totals(fits: Fits, models: Sequence[FoldModels], form: ScoreForm) -> Fl
     :math:`u_T = \ell(y, \bar y)`, less what a perfect prediction loses, and
     :math:`u_E = \ell(y, \bar y) - \ell(y; \eta^a, \eta^b)`, the secant where the ``form`` has two
     models; :math:`(y - \bar y)(\eta - \bar\eta)` in the CPI form. The mean is where its own loss is
-    least, so that its error is of second order.
+    least, so its error is of second order.
     """
     y, loss = fits.outcome.values, fits.loss
     level = float(fits.weights.take(fits.rows).mean(y[fits.rows])[0])

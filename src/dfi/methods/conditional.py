@@ -239,7 +239,7 @@ class ConditionalLaw:
     r"""The law of one unit given the other columns, fitted on the training rows of a fold.
 
     Numeric columns: :math:`X_j = \nu_j(X_{-j}) + \epsilon_j` with the residual independent of the
-    others, so that a conditional draw is :math:`\hat\nu_j(X_{-j})` plus another row's residual.
+    others, so a conditional draw is :math:`\hat\nu_j(X_{-j})` plus another row's residual.
     Categorical columns: class probabilities. In a group the categorical columns come first, each
     given the outside and the earlier ones, then the numeric columns jointly given all of these.
     Fitted classifiers and regressions are functions of full rows.

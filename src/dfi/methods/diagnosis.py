@@ -202,7 +202,7 @@ def joined_checks(parts: Mapping[str, Mapping[str, object]]) -> dict[str, object
     """Return the checks of several classes, or outcomes, as one, where all of them have been made.
 
     Scores of probes and totals add up as those of features do. Their errors are added up too, as if
-    they went together, so that what is called noise here is noise whatever classes have in common.
+    they went together, so what is called noise here is noise whatever classes have in common.
     Of the fidelities the one that is furthest off is told.
     """
     found: dict[str, object] = {}

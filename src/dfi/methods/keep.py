@@ -221,7 +221,7 @@ def _tasks(fits: Fits) -> list[_Task]:
 def _order(fits: Fits, units: _Sets) -> list[int]:
     """Return the units that vary, the last to be left out first.
 
-    Losses of earlier, larger sets are taken for least ones of the present set, so that only units
+    Losses of earlier, larger sets are taken for least ones of the present set, so only units
     that seem to lose least are refitted again: about two fits a unit and fold, where all would
     be as many as units. A copy of a unit that has just gone is found to matter now.
     """

@@ -1,4 +1,4 @@
-"""Columns that hold the outcome: what they score is no finding about other rows."""
+"""Columns that hold the outcome: what they score is not a finding about other rows."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ LEAKED_ROWS = 10
 
 
 def leaks(task: Task) -> Finding | None:
-    """Say which columns hold the outcome: what they score is no finding about other rows."""
+    """Say which columns hold the outcome: what they score is not a finding about other rows."""
     counted = np.flatnonzero(task.weights.values > 0)
     if len(counted) < FEWEST_LEAKED:
         return None

@@ -17,7 +17,7 @@ On the first half :math:`y` and :math:`\hat f` are regressed on the others, and
 rejects where :math:`T > z_{1-\alpha}`. Under the null :math:`T \to N(0, 1)` uniformly, where LOCO's
 limit is degenerate. Linear regressions on the first half are fitted in sample, as in the algorithm
 (their residuals are orthogonal to the others' columns, which keeps ``T`` at variance 1); other
-learners are cross-fitted there, so that those that interpolate cannot make residuals vanish.
+learners are cross-fitted there, so those that interpolate cannot make residuals vanish.
 
 **Linear models that shrink** (lasso, ridge) regress y, but :math:`\hat g` and :math:`\hat f` are
 regressed on the others by least squares. Shrunken, both residuals keep a part of the others'

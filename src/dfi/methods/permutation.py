@@ -1,7 +1,7 @@
 r"""Marginal permutation: PFI, dLOCO, and the error of the regression that both carry.
 
 A row takes the feature (or the group) from other held-out rows of its fold, and the model predicts
-it again. Donors are cyclic shifts of a random order, so that no row is its own donor, every row
+it again. Donors are cyclic shifts of a random order, so no row is its own donor, every row
 gives as often as it receives, and all pairs are visited when there are as many shifts as other
 rows: averages are (incomplete, balanced) U-statistics without their diagonal.
 

@@ -265,7 +265,7 @@ def _what(fits: Fits) -> str:
     if fits.member:
         return "one of several classes or outcomes"
     return (
-        f"probabilities that are no link of a margin ({argument('estimator', 'boosting')} and "
+        f"probabilities that are not a link of a margin ({argument('estimator', 'boosting')} and "
         "LogisticRegression have one)"
         if fits.outcome.kind == "binary"
         else "a quantity"

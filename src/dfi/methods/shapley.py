@@ -48,7 +48,7 @@ means :math:`m_{kp}` and the folds' shares :math:`w_k` of the rows,
 Two folds with a second pair are enough for a rough estimate. (Means of different folds differ by
 their rows too. Subtracting that part, which is known from the rows, left a third of the true error
 in one of four settings: folds are not independent.) The rows of such a fold are each given a share
-of their pair's deviation, so that a column's standard error counts it, while the sum over units,
+of their pair's deviation, so a column's standard error counts it, while the sum over units,
 which has no such error, is unchanged.
 
 **Source.** Definition and influence function are SPVIM's. Its Python package, vimpy 2.0.2, does not

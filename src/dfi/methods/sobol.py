@@ -21,7 +21,7 @@ Linear regressions are in closed form: :math:`S_j = T_j = b_j'\operatorname{Cov}
 **Influence.** The score is a mean over compositions: a row contributes through every unit that it
 lent, :math:`\sum_k 2(E[\kappa \mid \text{unit k from row i}] - \hat\theta)` (Hoeffding projection).
 The conditional means come from finitely many compositions; their Monte-Carlo variance is known and
-is taken out by shrinking each of them to its between-row part, so that it does not count as
+is taken out by shrinking each of them to its between-row part, so it does not count as
 sampling error, and is reported apart. The regression's error enters through the Riesz term of
 :mod:`dfi.methods.permutation`; the transport's as in DFI (:mod:`dfi.transports.linear_error`)
 with a sensitivity for each kind of effect, that of the first-order effects being exact where the

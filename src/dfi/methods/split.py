@@ -25,7 +25,7 @@ An error of the linear combination moves a function of :math:`x_{-l}` only, whic
 has no part in: it is of second order.
 
 **With whom.** Latent coordinate ``j`` is shared out by :math:`S = L * L`, whose columns add up to
-1, so that what two features have in common of it is :math:`S_{lj} S_{mj} \phi_j`. The shared part
+1, so what two features have in common of it is :math:`S_{lj} S_{mj} \phi_j`. The shared part
 of a feature is divided between the others in proportion to :math:`\sum_j S_{lj} S_{mj} \phi_j`.
 """
 

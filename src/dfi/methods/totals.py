@@ -66,7 +66,7 @@ class Totals:
     r"""The scores against the variance that there is.
 
     ``explained`` is what the regression explains on rows it had not seen, in the form of the scores
-    (for the cross form :math:`Var(Y) - E(Y - \eta^a)(Y - \eta^b)`), so that errors of models are in
+    (for the cross form :math:`Var(Y) - E(Y - \eta^a)(Y - \eta^b)`), so errors of models are in
     both alike; ``order``, the latent sum over it, is the average order of interaction (None where
     nothing is explained) and ``n_latent`` the largest that it can be. ``covariance`` is that of the
     sum's error with that of ``explained``. Features in ``above_variance`` surely exceed the
@@ -128,7 +128,7 @@ class Totals:
 
     @property
     def additive(self) -> bool:
-        """Whether the models have no interactions, so that scores add up to what they explain."""
+        """Whether the models have no interactions, so scores add up to what they explain."""
         return self.interaction is not None and self.interaction <= ADDITIVE * self.explained
 
     @property

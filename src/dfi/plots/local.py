@@ -148,7 +148,7 @@ def _with_levels(name: str, local: LocalAttributions) -> str:
 
 
 def _swarm(values: Floats, low: float, high: float) -> Floats:
-    """Return how far points are moved from the middle of their strip, so that they lie apart."""
+    """Return how far points are moved from the middle of their strip, so they lie apart."""
     width = (high - low) or 1.0
     cell = np.minimum(((values - low) / width * BINS).astype(np.intp), BINS - 1)
     order = np.argsort(cell, kind="stable")
@@ -345,7 +345,7 @@ def dependence(
 ) -> Axes:
     """Draw the contribution of a feature against its own value, a point for each row.
 
-    Contributions depend on correlated features too, so that points of one value differ.
+    Contributions depend on correlated features too, so points of one value differ.
 
     Parameters
     ----------

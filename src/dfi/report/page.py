@@ -340,7 +340,7 @@ SHOWN_OF_ROW = 12
 """Contributions of a row that a page has one by one; the others are added up."""
 
 MOST_ROWS = 500
-"""Rows beyond which a page is no page any more."""
+"""Rows beyond which a page is too long."""
 
 LABEL_WIDTH = 40
 VALUE_WIDTH = 24

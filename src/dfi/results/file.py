@@ -198,7 +198,7 @@ def _most(size: int) -> int:
 
 
 def read_file(path: str | os.PathLike[str]) -> tuple[dict[str, Json], Arrays]:
-    """Return manifest and arrays; FileFormatError if it is no dfi file, newer or damaged.
+    """Return manifest and arrays; FileFormatError if it is not a dfi file, newer or damaged.
 
     Nothing is allocated before it is known that the file can hold it: a file of s bytes may hold
     :data:`FREE_BYTES` + :data:`RATIO` s bytes of arrays, of which each is as long as its header

@@ -1028,8 +1028,8 @@ class Importance:
         ------
         ValueError
             The result does not hold its models (it was loaded, copied, subtracted or reduced), its
-            loss is no squared error or Brier score, its transport has no straight lines, there is
-            one unit, or a name is unknown.
+            loss is not squared error or the Brier score, its transport has no straight lines, there
+            is one unit, or a name is unknown.
 
         Notes
         -----
@@ -1066,8 +1066,8 @@ class Importance:
         ------
         ValueError
             The result does not hold its models (it was loaded, copied, subtracted or reduced) or
-            its rows (``keep_rows``), its loss is no squared error or Brier score, its transport
-            has no straight lines, or it has no shares.
+            its rows (``keep_rows``), its loss is not squared error or the Brier score, its
+            transport has no straight lines, or it has no shares.
 
         Notes
         -----

@@ -47,7 +47,7 @@ class Interactions(FrozenRecord):
     projection of the regression on sums of functions of single features, the score of a latent
     pair is :math:`\psi_{jk} = E\,D_{jk}(\eta - g)^2`, and pairs of features share these as features
     share scores: :math:`M = (L*L)\,\psi\,(L*L)'` (:mod:`dfi.methods.pairs`). A curve of a single
-    feature is no pair, whatever it is correlated with. Interactions of three features count for
+    feature is not a pair, whatever it is correlated with. Interactions of three features count for
     each of their pairs.
 
     Made by :meth:`dfi.Importance.interactions`; a mapping from pairs to estimates.
@@ -344,5 +344,5 @@ def named_pairs(pairs: Iterable[object], names: Sequence[str]) -> list[tuple[int
         raise TypeError(f"pairs is a list of pairs: pass pairs=[{pairs!r}]")
     found = [named_pair(pair, names) for pair in pairs]
     if not found:
-        raise ValueError("pairs names no pair: leave it out to ask about all that matter")
+        raise ValueError("pairs is empty: leave it out to test all pairs that matter")
     return list(dict.fromkeys((min(pair), max(pair)) for pair in found))

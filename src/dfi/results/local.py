@@ -135,7 +135,7 @@ class LocalAttributions(FrozenRecord):
 
     @property
     def has_spread(self) -> bool:
-        """Whether several models explain the rows, so that there is a spread."""
+        """Whether several models explain the rows, so there is a spread."""
         return bool(np.isfinite(self.spread).any())
 
     @validated

@@ -33,10 +33,10 @@ def number(value: float | None) -> str:
 
 
 def decimals(values: Iterable[float | None]) -> int | None:
-    """Return how many decimals numbers of one kind have, so that their points align.
+    """Return how many decimals numbers of one kind have, so their points align.
 
     As many as show the median of their sizes with three digits, fewer than 0 where that rounds to
-    tens or hundreds; None where that is no readable number, and powers of ten are.
+    tens or hundreds; None where that is not readable, and powers of ten are.
     """
     known = (abs(value) for value in values if value is not None and math.isfinite(value))
     sizes = sorted(size for size in known if size > 0)

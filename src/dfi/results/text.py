@@ -48,7 +48,7 @@ def result_text(result: Importance) -> str:
     how = result.spec.get("group_scores")
     kinds = [result.space * (result.space != "attributed"), how]
     space = ", ".join(str(kind) for kind in kinds if kind)
-    counted = "features" if result.spec.get("units", "columns") == "columns" else "units"
+    counted = {"group": "groups", "latent": "coordinates"}.get(result.space, "features")
     name = words.name_of(result.spec)
     about = "" if name is None else f" for {name}"
     lines = [

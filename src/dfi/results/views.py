@@ -323,7 +323,7 @@ def own_shares(result: Importance) -> Floats | None:
     """Return the share of each attributed score that comes from the unit's own latent coordinate.
 
     None where the attributed scores are not the weighted latent ones (a nonlinear decoder, or
-    units whose columns were summed), so that no such share exists.
+    units whose columns were summed), so no such share exists.
     """
     if result.latent is None or result.attribution is None:
         return None

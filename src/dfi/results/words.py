@@ -76,7 +76,7 @@ class OutcomeWords:
 
 
 def outcome_of(spec: Mapping[str, object], parts: Iterable[str] = ()) -> OutcomeWords | None:
-    """Return the outcome that a specification tells of; None for those from before it did.
+    """Return the outcome that a specification tells of; None for older files.
 
     ``parts`` are the names of its classes, or of several outcomes, where it does not say them.
     """
@@ -85,7 +85,7 @@ def outcome_of(spec: Mapping[str, object], parts: Iterable[str] = ()) -> Outcome
         return None
     positive = told.get("positive")
     kind = str(told.get("kind", "real"))
-    # a mass in whole grams is no count: only its loss says that one is meant
+    # a mass in whole grams is not a count: only its loss says that one is meant
     counted = kind != "count" or loss_of(spec) == "poisson"
     levels = told.get("distribution") if kind == "several" else None
     return OutcomeWords(
@@ -110,7 +110,7 @@ def is_effect(spec: Mapping[str, object]) -> bool:
 
 
 def loss_of(spec: Mapping[str, object]) -> str:
-    """Return the loss' name; files from before there were several say ``squared error``."""
+    """Return the loss' name; older files say ``squared error``."""
     return str(spec.get("loss") or "squared-error").replace("squared error", "squared-error")
 
 

@@ -43,7 +43,7 @@ it does no harm that a replaced row takes it from its donor while nothing else m
 **Rare missing values.** An indicator of missingness with less than one row in a hundred has no
 coordinate of its own: two rows of thousands that lack a value are tens of standard deviations from
 the rest, and the chance correlation of their indicator would move other columns by as much. A
-replaced row takes its donor's own missingness, so that the model is asked about it all the same.
+replaced row takes its donor's own missingness, so the model is asked about it all the same.
 Where the indicator is correlated with another unit beyond chance, it has a coordinate.
 
 **Own error.** By the grouped jackknife: refits with the models, rows and donors kept.
@@ -115,7 +115,7 @@ JACKKNIFE_ROWS = 300
 """Rows on which refits are compared."""
 
 JACKKNIFE_DONORS = 4
-"""Donors of each: the same in every refit, so that rows tell more than donors."""
+"""Donors of each: the same in every refit, so rows tell more than donors."""
 
 JACKKNIFE_NODES = 8
 """Most nodes of a line there: what refits change is smaller than what it is a change of."""
@@ -132,7 +132,7 @@ class UnitBlock:
     ``unit`` is its place among the units, ``positions`` its columns of the matrix that vary,
     ``encoder`` (positions, rank) and ``decoder`` (rank, positions) take their centred values to
     uncorrelated coordinates of unit variance and back. Levels in ``rare`` are pooled, an indicator
-    of missingness in it (``missingness``) is left out, so that the way back is not complete. Of
+    of missingness in it (``missingness``) is left out, so the way back is not complete. Of
     what is left out, ``held`` are the other units that it holds something of, and how many
     coordinates this takes.
     """
@@ -575,22 +575,18 @@ class BlockTransport(FittedTransport):
 
     @property
     def n_latent(self) -> int:
-        """The number of latent coordinates."""
         return self.linear.n_latent
 
     @property
     def reference(self) -> Reference:
-        """The law of a replacement latent coordinate."""
         return self.linear.reference
 
     @property
     def labels(self) -> Ints | None:
-        """The dependence component of each coordinate."""
         return self.linear.labels
 
     @property
     def missed(self) -> Floats | None:
-        """How much each coordinate's component may depend on the rest without being found."""
         return self.linear.missed
 
     @property
@@ -606,7 +602,6 @@ class BlockTransport(FittedTransport):
 
     @property
     def edges(self) -> Floats | None:
-        """Those of the cells that the law of a large table is in."""
         return self.linear.edges
 
     @property
@@ -643,7 +638,6 @@ class BlockTransport(FittedTransport):
         return self.inner.directions(self.geometry.decoder)
 
     def owner(self, columns: Sequence[Column]) -> Ints:
-        """Return the unit of each coordinate."""
         del columns
         return np.array([block.unit for block in self.inner.blocks], dtype=np.intp)[
             self.inner.owner
@@ -677,7 +671,6 @@ class BlockTransport(FittedTransport):
         return self.geometry.encode(self.inner.encode(matrix))
 
     def decode(self, latent: Floats) -> Floats:
-        """Return the rows of the matrix that belong to latent rows."""
         return self.inner.decode(self.geometry.decode(latent))
 
     def draw(self, matrix: Floats, generator: np.random.Generator) -> Floats:
@@ -685,7 +678,6 @@ class BlockTransport(FittedTransport):
         return self.linear.draw(self.inner.encode(matrix), generator)
 
     def couple(self, matrix: Floats, generator: np.random.Generator) -> Floats:
-        """Draw ``Z`` given each row."""
         return self.linear.couple(self.inner.encode(matrix), generator)
 
     def moved(self, rows: Floats, latent: Floats, j: int, values: Floats) -> Floats:

@@ -1,7 +1,7 @@
 r"""The empirical law of latent coordinates in cells: a sum over rows, of the same size for any.
 
 Each coordinate has up to 4096 cells. The rows of a cell are one atom of the law: their mass, at
-their mean, so that the mean of the law is exact, and a value that many rows share (a coordinate of
+their mean, so the mean of the law is exact, and a value that many rows share (a coordinate of
 few levels) stays what it is. Seven edges of eight are quantiles of a sample of the rows, each moved
 to the widest gap nearby: they resolve the law wherever its mass is. The others are equally spaced
 in :math:`asinh(z)`, and resolve the tails that a sample does not reach: the values of a cell differ

@@ -2,7 +2,7 @@ r"""Dependence components: which columns a sample shows to depend on each other,
 
 The sample correlation of independent columns is of order :math:`n^{-1/2}`, and a whitening that
 takes it at its word moves every column along the latent line of every other. For a step function
-that leak is as large as a standard error, so that columns of noise are found to matter, the more
+that leak is as large as a standard error, so columns of noise are found to matter, the more
 often the more rows there are. Columns are therefore sorted into components first, and the
 correlation between components is 0 exactly. Within a component the sample correlation stays,
 so the matrix stays positive.

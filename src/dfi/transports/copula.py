@@ -13,7 +13,7 @@ The normal-scores correlation has the same influence function as the correlation
 normal variables, :math:`IF_R = ss' - \frac12(\mathrm{diag}(s^2)R + R\,\mathrm{diag}(s^2))`, so the
 terms of :mod:`dfi.transports.linear_error` apply on the scores. Attribution is by line shares
 (:mod:`dfi._scoring.line_shares`), whose variances are :math:`v_{jl} = L_{lj}^2 g_{jl}^2` with an
-effective slope :math:`g_{jl}(z_{-j})`. With :math:`\kappa_{jl} = g_{jl}^2 / \sum_m v_{jm}`, so that
+effective slope :math:`g_{jl}(z_{-j})`. With :math:`\kappa_{jl} = g_{jl}^2 / \sum_m v_{jm}`, so
 :math:`\omega_{jl} = L_{lj}^2 \kappa_{jl}`, and :math:`\rho_{lj} = L_{lj} E[\kappa_{jl} u_j]`,
 
 .. math:: IF_{X_l} = \sum_j \{\omega_{jl}\,u_j + \bar\omega_{jl}\,T_j\}

@@ -96,7 +96,7 @@ VARIES = 1e-9
 """Deviation, in that of all rows, below which a column does not vary among some of them."""
 
 ITERATIONS = 30
-"""Rounds of communalities: a fixed number, so that the result changes smoothly with the rows."""
+"""Rounds of communalities: a fixed number, so the result changes smoothly with the rows."""
 
 STEPS = 2
 """Steps of subspace iteration in each round."""
@@ -365,7 +365,7 @@ def prefers_factors(coordinates: Coordinates, at: slice | Ints) -> bool:
 
     By the mean difference of normal log-likelihoods over :data:`FOLDS` folds, clearly being above
     :data:`ERRORS` of its standard errors. The identity times ``FLOOR^2`` is added to both matrices:
-    what is collinear has no density. Folds go by the values of rows, so that equal rows are in
+    what is collinear has no density. Folds go by the values of rows, so equal rows are in
     the same one, and the order of rows and columns does not matter.
     """
     rows, share = coordinates.some_rows()

@@ -22,7 +22,7 @@ is the Gaussian bridge, :math:`E[\tilde X \mid Z = z] = c z` with
 
 .. math:: K_{im} = \exp\{(f_i + g_m - \|x_i - z_m\|^2)/\varepsilon\}
 
-absorbs potentials :math:`f, g` that are close to the solution, so that :math:`u, v` stay near 1
+absorbs potentials :math:`f, g` that are close to the solution, so :math:`u, v` stay near 1
 and each half-step is one product of a matrix with a vector. Potentials start from the exact
 solution for Gaussian rows with the same covariance :math:`S`, with
 :math:`C = (S + \varepsilon^2/16)^{1/2} - \varepsilon/4`:
@@ -263,7 +263,7 @@ class EntropicOT(Transport):
     tol : float, default=1e-6
         Error of the row margin at which the solver stops.
     whiten : bool, default=True
-        Whiten the rows first, so that the cost is in the geometry of the linear transports; False
+        Whiten the rows first, so the cost is in the geometry of the linear transports; False
         standardises them only.
     split : bool, default=False
         Take products across the kernels of two halves of the rows, which removes what the noise

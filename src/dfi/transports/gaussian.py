@@ -1,7 +1,7 @@
 r"""Linear transports: Bures-Wasserstein whitening, the exact Gaussian bridge, the published form.
 
 With the standardised row :math:`x`, its correlation matrix :math:`R` and the symmetric root
-:math:`L = R^{1/2}`, the latent row is :math:`z = L^{-1} x`, so that latent coordinate ``j`` is the
+:math:`L = R^{1/2}`, the latent row is :math:`z = L^{-1} x`, so latent coordinate ``j`` is the
 one that belongs to feature ``j``. For an entropic cost (``epsilon > 0``) on whitened Gaussian
 data the coupling is the Gaussian bridge
 
@@ -428,7 +428,7 @@ class _LinearDesign(Whitening):
 
         They keep the law of ``like``, unless they have other coordinates: what replaces a
         coordinate moves its line mean by what depends on the other coordinates alone, which what is
-        left of the regression is uncorrelated with, so that the law's own error is of second order.
+        left of the regression is uncorrelated with, so the law's own error is of second order.
         Counting 20 laws would cost ten times all other passes together.
         """
         if not is_summed(source.n_rows, like):
@@ -635,7 +635,7 @@ class _LinearDesign(Whitening):
             for block, own in zip(inner.blocks, inner.places, strict=True):
                 inside = np.searchsorted(active, block.positions)
                 root[np.ix_(inside, own)] = deviation[block.positions][:, None] * block.encoder
-            # one number for a unit, so that it does not depend on the unit's coding
+            # one number for a unit, so it does not depend on the unit's coding
             squares = _spread(coordinates.root(slice(None)) @ root, vectors, values) ** 2
             sizes = np.bincount(inner.owner)
             spread = np.sqrt(np.bincount(inner.owner, squares) / sizes)[inner.owner]
@@ -738,7 +738,7 @@ class Gaussian(_LinearDesign):
         Weight of the entropy in the transport cost ``||x - z||^2 + epsilon KL``. It is part of
         the estimand.
     standardize : bool, default=True
-        Bring every column to unit variance first, so that units of measurement do not matter.
+        Bring every column to unit variance first, so units of measurement do not matter.
     covariance : {"auto", "sample", "qis", "factor", "ledoit-wolf"}, default="auto"
         How correlations are estimated (:mod:`dfi.transports.covariance`, with figures).
         ``"qis"``: Ledoit and Wolf's nonlinear shrinkage, under which opposite effects of columns
@@ -812,7 +812,6 @@ class Gaussian(_LinearDesign):
 
     @property
     def form(self) -> str:
-        """The map in words."""
         return "bridge" if self.epsilon > 0 else "bures-wasserstein"
 
     def coupling(self) -> tuple[ReferenceKind, float, float]:
@@ -870,7 +869,6 @@ class Semicontinuous(_LinearDesign):
 
     @property
     def form(self) -> str:
-        """The map in words."""
         return "published appendix, not a coupling with N(0, I)"
 
     def coupling(self) -> tuple[ReferenceKind, float, float]:
@@ -1090,7 +1088,7 @@ def _spread(root: Floats, vectors: Floats, values: Floats) -> Floats:
 def _eigensystem(root: Floats) -> tuple[Floats, Floats]:
     """Return eigenvectors (d, d) and eigenvalues (d,) of ``root.T @ root``.
 
-    Through the singular values of the rows, so that a collinear pair gives an eigenvalue of
+    Through the singular values of the rows, so a collinear pair gives an eigenvalue of
     order 1e-32 rather than the 1e-16 of the squared matrix.
     """
     _, singular, right = np.linalg.svd(root, full_matrices=root.shape[0] < root.shape[1])

@@ -14,7 +14,7 @@ families that know of the jumps and spread a row over its *conditional* jump, wa
 rows (largest distance correlation of latents, mean over samples of 1000 rows): levels cut from a
 Gaussian vector, 0.067 against 0.079 here (0.066 against 0.064 at 3000 rows; chance leaves 0.054);
 levels of a parabola, a logistic and a Poisson column, 0.47 against 0.15. It also conditions on
-levels on the way there and on latent values on the way back, so that rows return 0.2 to 0.3
+levels on the way there and on latent values on the way back, so rows return 0.2 to 0.3
 standard deviations off and the curves miss the rows they belong to.
 
 The decoder of such a column is a step, whose derivative says nothing. Its Jacobian is that of the

@@ -323,7 +323,7 @@ class SquaredInfluence:
 
     ``latent`` is :math:`b_Z`; ``decoder`` (d, d) the variance :math:`\overline{D_{lj}^2}/n` of each
     entry of the fitted decoder; both are means over ``rows`` rows. ``rough`` tells that the
-    regression jumps, so that its trend stands for gradients.
+    regression jumps, so its trend stands for gradients.
     """
 
     latent: Floats

@@ -46,7 +46,7 @@ class Margin:
 
     Where most rows sit on a few levels (``discrete``), these are joined by straight lines and
     extended beyond the outermost ones, as linear whitening does; a continuous margin ends at the
-    outermost values observed, so that no model is asked about values it cannot have seen. ``rows``
+    outermost values observed, so no model is asked about values it cannot have seen. ``rows``
     (k - 1,) lie between neighbouring knots: infinite where the gap is one of levels, without error.
     Beyond ``open_ends``, which are single rows, the slope goes on.
     """
@@ -173,8 +173,8 @@ def _knots(scores: Floats, heavy: Bools, n: float) -> Floats:
 def knot_scores(n: float) -> Floats:
     """Return the scores at which ``n`` rows have knots, without the outermost rows.
 
-    From the outermost rows inwards, so that the tails, where cells hold few rows, change smoothly
-    with ``n``; symmetric, so that ``-x`` has the same knots.
+    From the outermost rows inwards, so the tails, where cells hold few rows, change smoothly
+    with ``n``; symmetric, so ``-x`` has the same knots.
     """
     width, rows = n**WIDTH_POWER, ROWS_PER_CELL / n
     level, upper = 1.0 - 0.5 / n, []

@@ -20,7 +20,7 @@ coordinates goes along its direction, the rest evenly, as in :mod:`dfi.transport
 
 whose covariance with the regression is the attributed score for :math:`\Delta` in place of
 :math:`\psi`, and which no recoding of a category changes. The mean over donors is corrected by what
-the main effect says of them and of all rows, so that their choice matters for interactions only.
+the main effect says of them and of all rows, so their choice matters for interactions only.
 """
 
 from __future__ import annotations
@@ -133,7 +133,7 @@ class Sample:
 def spread_sample(matrix: Floats, norms: Floats, mass: Floats, count: int) -> Sample:
     """Return about ``count`` rows, evenly spread by their distance from the middle.
 
-    ``norms`` (n, units) are squared lengths within units, so that neither the order of columns nor
+    ``norms`` (n, units) are squared lengths within units, so neither the order of columns nor
     their coding decides. All rows of positive weight where there are no more than ``count``.
     """
     held = np.flatnonzero(mass > 0)

@@ -29,7 +29,7 @@ column ``j`` of ``G``
   :math:`\sqrt\kappa` is more than ``SHARE`` of the standard deviation of :math:`T(G)`;
 - and the noise of the sample does not decide: what matters is more than ``ERRORS`` of its own
   standard errors (jackknife over the groups) away from 0, or the noise of :math:`T(\delta)` is less
-  than ``HARMLESS`` of the variance of ``v``, so that entering by mistake changes nothing.
+  than ``HARMLESS`` of the variance of ``v``, so entering by mistake changes nothing.
 
 Of a wide table too few rows are differenced to say what ``G`` is. There the parts only tell whether
 the short cut is wrong, tested over all columns together at ``FAMILY_LEVEL``; if it is, the
@@ -88,7 +88,7 @@ HARMLESS = 0.05
 FAMILY_LEVEL = 0.05
 FEWEST_GROUPS = 4
 ROUNDING = 1e-12
-_MOST_ROWS, _LEAST_ROWS, _WORK = 1000, 100, 4e7
+_MOST_ROWS, _LEAST_ROWS, _WORK = 1000, 100, 1e7
 
 
 @dataclass(frozen=True)
@@ -125,12 +125,10 @@ class StraightTransport(FittedTransport):
 
     @property
     def reference(self) -> Reference:
-        """The law of a replacement latent coordinate."""
         return self.geometry.reference
 
     @property
     def labels(self) -> Ints | None:
-        """The dependence component of each coordinate."""
         return self.geometry.labels
 
     @property

@@ -196,7 +196,7 @@ def _with_split(
 
     with :math:`s_l^2 - 1` the variance that the split adds to the shares :math:`r_l`
     (:func:`~dfi._models.crossfit.split_variance`), in units of that of their influence values.
-    :math:`\sum_l q_l` is then subtracted, so that parts add up.
+    :math:`\sum_l q_l` is then subtracted, so parts add up.
     """
     whole = parts.sum(axis=1)
     size = float(weights.mean(whole)[0])

@@ -512,5 +512,5 @@ def test_margins_without_a_sum_are_logarithms_of_probabilities(data):
     model = RandomForestClassifier(5, random_state=0).fit(x, y > np.median(y))
     predictor = replace(predictor_for(model, read_table(x), prefit=False), scale="margin")
     assert np.abs(predictor(x)).max() == pytest.approx(-np.log(1e-12))
-    with pytest.warns(UserWarning, match="its log-odds are no sum of trees; its line means use"):
+    with pytest.warns(UserWarning, match="its log-odds are not a sum of trees; its line means use"):
         assert isinstance(line_model(predictor, x, Quadrature()), QuadratureLines)

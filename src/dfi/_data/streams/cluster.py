@@ -151,7 +151,7 @@ class DaskParts(Partitions):
         dask = importlib.import_module("dask")
         parts = self.delayed(columns)
         firsts = [0] * len(parts) if starts is None else starts.tolist()
-        # one node of the graph, so that it goes to each worker once and not with every task
+        # one node of the graph, so it goes to each worker once and not with every task
         shared = dask.delayed(work, pure=False, traverse=False)
         leaves = [
             dask.delayed(_work, pure=False)(shared, part, first, f"partition {number}")
@@ -274,7 +274,7 @@ def _run_there(
     # of one partition the leaf is the root, which must not be released
     watched = leaves if len(leaves) > 1 else []
     with warnings.catch_warnings():
-        # edges of laws go out with the graph, so that they survive the loss of any worker
+        # edges of laws go out with the graph, so they survive the loss of any worker
         warnings.filterwarnings("ignore", "Sending large graph")
         found, *pieces = client.compute([root, *watched])
     for done in distributed.as_completed(pieces):

@@ -80,7 +80,7 @@ def _named(text: str) -> list[Path]:
         files = sorted(
             p
             for p in path.rglob("*")
-            # what is hidden is no part of the table, as in a pattern: leftovers, checkpoints
+            # what is hidden is not part of the table, as in a pattern: leftovers, checkpoints
             if p.suffix.lower() in PARQUET and p.is_file() and not _is_hidden(p, path)
         )
         if not files:

@@ -3,7 +3,7 @@
 Rows that come in the same order at every read are known by their places, as in memory. Others are
 known by a *key*: a whole number that a column holds, else 63 bits of a hash of the column
 ``row_id``, else of all columns. Samples are drawn by tickets of keys, as they are by tickets of
-places, so that they depend neither on the order of the rows nor on how the table is cut.
+places, so they depend neither on the order of the rows nor on how the table is cut.
 """
 
 from __future__ import annotations

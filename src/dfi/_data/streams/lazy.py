@@ -120,7 +120,7 @@ def _readable(what: str) -> Iterator[None]:
     except Exception as error:
         lines = str(error).splitlines() or [""]
         raise ValueError(
-            f"X is {what} that cannot be read ({type(error).__name__}: {lines[0]}): see that it "
+            f"X is {what} that cannot be read ({type(error).__name__}: {lines[0]}): check that it "
             "can be collected, and that what it reads is still open"
         ) from error
 

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 
 def is_stream(X: object) -> bool:
-    """Return whether a table stays where it is: files, a lazy frame, a relation, on a cluster."""
+    """Return whether a table is not in memory: files, a lazy frame, a relation, on a cluster."""
     return isinstance(X, Partitions) or is_path(X) or is_lazy(X) or is_dask(X) or is_spark(X)
 
 

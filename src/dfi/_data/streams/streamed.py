@@ -164,7 +164,7 @@ class Rows(NamedTuple):
 
 @dataclass(frozen=True)
 class Gathered:
-    """Rows in pieces, so that many are put together only once."""
+    """Rows in pieces, so many are put together only once."""
 
     pieces: tuple[Rows, ...]
 

@@ -189,7 +189,7 @@ def _geometry(lines: Lines) -> Geometry:
     slopes = np.asarray(lines.directions, dtype=np.float64)
     magnitude = np.abs(slopes)
     scale = magnitude.max(axis=1, keepdims=True, initial=0.0)
-    # Relative to the feature's own row, so that a feature in small units is not lost.
+    # Relative to the feature's own row, so a feature in small units is not lost.
     crosses = (magnitude > NEGLIGIBLE * scale) & (magnitude > 1e-200)
     steepness = np.divide(1.0, slopes, out=np.zeros_like(slopes), where=crosses)
     law, lower, upper = tabulate(lines.reference, lines.latent.shape[1])

@@ -156,7 +156,7 @@ class TreeEnsemble:
     def margin(self) -> TreeEnsemble:
         """Return the log-odds of the explained one of two classes, a sum of trees."""
         if self.classes is None:
-            require(self.link == "logistic", "its log-odds are no sum of trees")
+            require(self.link == "logistic", "its log-odds are not a sum of trees")
             return replace(self, link="identity")
         require(self.classes.count == TWO, "log-odds are those of two classes")
         sign = np.where(np.arange(TWO) == self.classes.explained, 1.0, -1.0)

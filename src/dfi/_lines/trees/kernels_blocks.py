@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 class Nodes(NamedTuple):
     """Trees in preorder: the left child of node ``k`` is ``k + 1``.
 
-    ``cut`` holds the threshold of a split and the value of a leaf (``feature < 0``), so that a
+    ``cut`` holds the threshold of a split and the value of a leaf (``feature < 0``), so a
     visit touches 16 bytes. A feature ``f`` beyond the ``w`` columns of the rows is decided by a
     level: it is ``seen[f - w, k]`` where column ``source[f - w]`` is ``k``.
     """

@@ -5,7 +5,7 @@ In ``s = t - z_ij`` the crossing of a node is ``g / L_fj`` with ``g = c - x_if``
 (row, node). The row's own path (``s = 0``) is walked once; only the directions with
 ``|L_fj| > |g| / (T + max_j |z_ij| + max |shift|)`` can leave it at a node, and these are a prefix
 of the directions sorted by ``|L_fj|``. A direction that leaves walks the other side alone, in the
-order of the line, so that the law is evaluated once at every crossing, for all shifts together.
+order of the line, so the law is evaluated once at every crossing, for all shifts together.
 
 **Second moments and nonlinear links** (:func:`merged_moments`): each tree leaves its jumps along
 the line (place, change of value; :func:`dfi._lines.trees.kernels_blocks.collect_jumps`). Sorted
@@ -14,7 +14,7 @@ together, they make the whole ensemble a step function, of which any function ha
 **Probabilities of K classes** (:func:`softmax_moments`): the jumps of the trees of all classes are
 merged. On each piece ``p_k = e_k / S`` with ``e_k = exp(s_k)`` and ``S`` their sum. Along the line
 ``C(t) = int dF / S``, and likewise with ``dH`` and ``dF / S^2``; only one class's ``e_k`` changes
-at a jump, so that class is credited ``e_k (C - C at its last jump)`` there: one step a jump for
+at a jump, so class is credited ``e_k (C - C at its last jump)`` there: one step a jump for
 all classes together, however many there are.
 """
 
@@ -116,7 +116,7 @@ def next_leaf(
     """Follow the piece of a line on top of the stack to the leaf where it begins, at ``at``.
 
     Returns the leaf, where the line leaves it, and the height of the stack, onto which the other
-    parts of the piece are put: the lowest of them is on top, so that leaves come in the order of
+    parts of the piece are put: the lowest of them is on top, so leaves come in the order of
     the line.
     """
     one = np.uint64(1)

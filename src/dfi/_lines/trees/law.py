@@ -129,7 +129,7 @@ def _tabulate_atoms(reference: Reference) -> tuple[Law, Floats, Floats]:
     d = len(values)
     n_cells = min(CELLS_PER_ATOM * values.shape[1], MOST_CELLS)
     scale = n_cells / np.where(upper > lower, upper - lower, 1.0)
-    # The kernels compute the cell of a number in the same way, so that atoms are never missed.
+    # The kernels compute the cell of a number in the same way, so atoms are never missed.
     place = np.minimum((values - lower[:, None]) * scale[:, None], n_cells - 1)
     cell = np.where(np.isfinite(values), place, n_cells).astype(np.int64)
     start = np.zeros((d, n_cells + 1), dtype=np.uint32)
@@ -167,7 +167,7 @@ def _distinct_atoms(values: Floats, cumulative: Floats) -> tuple[Floats, Floats]
 def _normal_cubics() -> Floats:
     """Interpolate ``Phi`` and ``-phi`` at the Chebyshev points of each cell: error below 2e-12.
 
-    ``Phi`` is that of the law truncated to the tabulated range, so that masses add up to 1.
+    ``Phi`` is that of the law truncated to the tabulated range, so masses add up to 1.
     """
     n_cells = int(2 * TAIL * PER_UNIT)
     within = 0.5 + np.cos((2 * np.arange(4) + 1) * np.pi / 8) / 2

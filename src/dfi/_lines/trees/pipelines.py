@@ -2,7 +2,7 @@
 
 Such a step ``g`` maps a split ``g(x) <= c`` to ``x <= c'`` with ``c'`` the largest number that
 ``g`` does not take above ``c``. It is found by bisection over the floating-point numbers
-themselves, with the steps' own arithmetic, so that the composed model decides every row alike.
+themselves, with the steps' own arithmetic, so the composed model decides every row alike.
 Encoders are followed where the columns they meet are decoded from numbers
 (:mod:`dfi._lines.trees.model`).
 """

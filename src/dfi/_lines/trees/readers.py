@@ -140,7 +140,7 @@ def _require_trees(ensemble: TreeEnsemble) -> None:
         not np.any(parents > 1) and not np.any(parents[ensemble.roots]),
         "its trees have nodes that lead back to themselves",
     )
-    require(np.isfinite(ensemble.value).all(), "its trees have leaves that are no numbers")
+    require(np.isfinite(ensemble.value).all(), "its trees have leaves that are not numbers")
 
 
 def _read(model: object, column: int) -> TreeEnsemble:
@@ -676,7 +676,7 @@ def _catboost_tree(
     n_inner = len(value) - 1
     number = np.arange(2 * n_inner + 1)
     level = np.floor(np.log2(number + 1)).astype(int)[:n_inner]
-    # The root tests the highest bit, so that leaves come in the order of their numbers.
+    # The root tests the highest bit, so leaves come in the order of their numbers.
     at_level = splits[::-1]
     pad = np.zeros(len(value))
     feature = np.array([columns[split["float_feature_index"]] for split in at_level], dtype=int)
