@@ -74,7 +74,7 @@ def _width(step: TransformerMixin) -> int:
 def follow_columns(step: object, inputs: Ints, encodable: Bools) -> Ints:
     """Return the column of the whole model's input that each output of a step comes from."""
     if isinstance(step, str):
-        require(step == "passthrough", f"the step {step!r} is unknown here")
+        require(step == "passthrough", f"the step {step!r} is not supported")
         return inputs
     if isinstance(step, SCALERS):
         return inputs
