@@ -462,7 +462,7 @@ def refusals(small, quick, unlike):
         (
             lambda: dfi.change(quick.before, quick.after, ids=([1] * n[0], range(n[1]))),
             ValueError,
-            "the id 1.0 is twice in before",
+            "the id 1.0 appears twice in before",
         ),
         (
             lambda: dfi.change(
@@ -497,7 +497,7 @@ def refusals(small, quick, unlike):
         (
             lambda: dfi.change("a.parquet", after, y="y"),
             ValueError,
-            "X is 'a.parquet', and there is no such file or folder",
+            "X is 'a.parquet', but there is no such file or folder",
         ),
     ]
 

@@ -485,22 +485,22 @@ REFUSED = {
     "no such column": (
         lambda: dfi.effects(FRAME, "pain", "drugs"),
         ValueError,
-        "treatment='drugs' names the treatment's column, and X has no such column; did you mean",
+        "treatment='drugs' names the treatment's column, but X has no such column; did you mean",
     ),
     "name without names": (
         lambda: dfi.effects(X, Y, "drug"),
         TypeError,
-        "treatment='drug' names a column of X, and X is a ndarray without names",
+        "treatment='drug' names a column of X, but X is a ndarray without names",
     ),
     "file": (
         lambda: dfi.effects("trial.parquet", "pain", "drug"),
         ValueError,
-        "X is 'trial.parquet', and there is no such file or folder",
+        "X is 'trial.parquet', but there is no such file or folder",
     ),
     "lazy frame": (
         lambda: dfi.effects(pl.DataFrame(FRAME).lazy(), FRAME["pain"], "drug"),
         TypeError,
-        "y is a Series, and X is a table that is not in memory: name the column of X that",
+        "y is a Series, but X is a table that is not in memory: name the column of X that",
     ),
     "one level": (
         lambda: dfi.effects(X, Y, np.ones(200)),
@@ -535,7 +535,7 @@ REFUSED = {
     "several": (
         lambda: dfi.effects(X, np.column_stack([Y, Y**2]), ARM),
         ValueError,
-        r"y has 2 columns, and effects explains the effect on one: pass y\['y0'\]",
+        r"y has 2 columns, but effects explains the effect on one: pass y\['y0'\]",
     ),
     "small arm": (
         lambda: dfi.effects(X, Y, np.arange(200) < 8, **QUICK),

@@ -74,7 +74,7 @@ def test_names_of_several_levels():
     assert found.table.names == ("('a', 'p')", "('a', 'q')")
     assert found.outcome.name == "('b', 'q')"
     np.testing.assert_array_equal(found.y, Y)
-    with pytest.raises(ValueError, match="names the outcome's column, and X has no such column"):
+    with pytest.raises(ValueError, match="names the outcome's column, but X has no such column"):
         read_data(frame, ("b", "z"))
     np.testing.assert_array_equal(read_data(frame.iloc[:, :2], tuple(Y)).y, Y)
     with pytest.raises(ValueError, match="X has 12 rows and y has 2 values"):
