@@ -34,7 +34,7 @@ def write_excel(
     if target.suffix.lower() != ".xlsx":
         raise ValueError(f"a workbook must be called .xlsx, got {target.name!r}")
     try:
-        import xlsxwriter
+        import xlsxwriter  # type: ignore[import-untyped, unused-ignore]
     except ImportError as error:
         raise ImportError(
             "to_excel needs the package xlsxwriter, which is not installed: run pip install "
@@ -76,7 +76,7 @@ def write_excel(
 def log_to_mlflow(result: Importance, prefix: str) -> None:
     """Log shares, scores, skill, verdict, page and file of a result to the active run of MLflow."""
     try:
-        import mlflow
+        import mlflow  # type: ignore[import-not-found, unused-ignore]
     except ImportError as error:
         raise ImportError(
             "log needs the package mlflow, which is not installed: run pip install mlflow, or "
