@@ -200,7 +200,7 @@ def counters(X: Frame) -> dict[str, str]:
 def read_everyday_outcome(y: Native, *, classes: bool) -> tuple[Native, Reader | None]:
     """Return a column of text as the numbers or tidy labels that it holds, and how it was read."""
     column = nw.from_native(y, series_only=True, pass_through=True) if is_series(y) else None
-    if not isinstance(column, nw.Series):  # an array of pyarrow, which is no column of a frame
+    if not isinstance(column, nw.Series):  # an array of pyarrow, not a column
         return y, None
     if column.dtype not in (nw.String, nw.Object):
         return y, None
