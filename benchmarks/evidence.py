@@ -297,19 +297,20 @@ def table_of_tests(known: Mapping[str, Any], cells: Iterable[str]) -> list[str]:
 
 def table_of_lists(tests: Mapping[str, Any], kept: Mapping[str, Any]) -> list[str]:
     """Return what lists of columns hold: the part of the signals, the part that is false."""
-    lines = [
-        "| law | samples | `select` finds | of it false | samples | `keep` finds | of it false |",
-        "|---|---|---|---|---|---|---|",
-    ]
+    found = {
+        "select": {c: [list_of(one, selected_of(one)) for one in tests[c].values()] for c in tests},
+        "keep": {c: [list_of(one, one["kept"]) for one in kept[c].values()] for c in kept},
+    }
+    found = {name: cells for name, cells in found.items() if any(cells.values())}
+    heads = [f"samples | `{name}` finds | of it false" for name in found]
+    lines = [f"| law | {' | '.join(heads)} |", "|---" * (1 + 3 * len(heads)) + "|"]
     for cell in CELLS:
-        if not tests.get(cell):
-            continue
-        each = [list_of(one, selected_of(one)) for one in tests[cell].values()]
-        line = [cell, str(len(each)), *_pair(each)]
-        lists = [list_of(one, one["kept"]) for one in kept.get(cell, {}).values()]
-        line += [str(len(lists)), *_pair(lists)] if lists else ["0", "", ""]
-        lines.append("| " + " | ".join(line) + " |")
-    return lines
+        shown = []
+        for cells in found.values():
+            each = cells.get(cell, [])
+            shown += [str(len(each)), *_pair(each)] if each else ["0", "", ""]
+        lines.append(f"| {cell} | {' | '.join(shown)} |")
+    return lines if found else ["(no samples yet)"]
 
 
 def _pair(each: list[list[float]]) -> list[str]:

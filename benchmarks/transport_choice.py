@@ -27,8 +27,7 @@ from scipy import stats
 
 from dfi._data import read_table
 from dfi._data.weights import Weights
-from dfi.transports import Brenier, Copula, Gaussian
-from dfi.transports.auto import choose_transport
+from dfi.transports import Auto, Brenier, Copula, Gaussian
 from dfi.transports.base import Transport, TransportChoice
 from dfi.transports.independence import Independence, independence
 
@@ -89,7 +88,7 @@ def chosen(X: np.ndarray, seed: int) -> TransportChoice:
     table = read_table(X)
     weights = Weights(np.ones(len(X)), "frequency")
     sequence = np.random.SeedSequence([SEED, seed])
-    return choose_transport(table.matrix, weights, table.constant, table.columns, sequence)
+    return Auto().choose(table.matrix, weights, table.constant, table.columns, sequence)
 
 
 def left_over(transport: Transport, X: np.ndarray, fresh: np.ndarray, seed: int) -> Independence:

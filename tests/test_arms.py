@@ -210,3 +210,25 @@ def test_a_column_that_holds_the_arm_is_refused():
     copy = X.assign(group=pd.Series(ARM).map({"placebo": 7, "low": 5, "high": 6}))
     with pytest.raises(ValueError, match="'group' of X says who was treated"):
         dfi.effects(copy, Y, ARM, "linear", **QUICK)
+
+
+def test_the_page_begins_with_average_effects_and_orders_what_has_no_shares(tmp_path):
+    """Where no effect differs there are no shares, and scores are told from large to small."""
+    rng = np.random.default_rng(3)
+    X = pd.DataFrame(rng.normal(size=(300, 4)), columns=list("abcd"))
+    arm = rng.choice(["none", "some", "much"], 300)
+    y = 2.0 * (arm == "much") + rng.normal(size=300)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        result = dfi.effects(
+            X, y, arm, "linear", control="none", outcome_model="linear", diagnose=False,
+            propensity_model=dict.fromkeys(["none", "some", "much"], 1 / 3),
+        )  # fmt: skip
+        table = result.table()
+        page = result.report(tmp_path / "page.html").read_text()
+    assert table["share"].isna().all()
+    assert table["score"].is_monotonic_decreasing
+    assert result.parts.mean.argmax() != result.scores.argmax()
+    answer = page.split("The answer", 1)[1].split("How much each", 1)[0]
+    assert "The average effects: much against none " in answer
+    assert "effects differ from row to row" in answer

@@ -191,7 +191,9 @@ def test_a_quantile_is_one_level():
 
 def test_every_output(whole, tmp_path):
     page = whole.report(tmp_path / "page.html").read_text()
-    assert "distribution of pay" in page
+    assert "What explains the distribution of pay?" in page
+    assert "quantiles at nine levels from 0.056 to 0.94" in page
+    assert "By level" in page
     assert "dfi.explain(X, y, target=&#39;distribution&#39;" in page
     whole.save(tmp_path / "whole.dfi")
     loaded = dfi.load(tmp_path / "whole.dfi")
@@ -218,7 +220,7 @@ def test_categories_missing_values_and_ties():
 
 REFUSED = {
     "classes": ({"y": Y > 0}, "is about the distribution of a quantity, but y has classes"),
-    "columns": ({"y": np.column_stack([Y, Y])}, "and y has several columns"),
+    "columns": ({"y": np.column_stack([Y, Y])}, "but y has several columns"),
     "prefit": (
         {"estimator": LinearRegression().fit(X, Y), "cv": "prefit"}, "are fitted here: pass a",
     ),

@@ -252,7 +252,7 @@ WORDS = X.assign(t=U, e=np.where(EVENT, "dead", "alive"))
 REFUSED = {
     "no horizon": ((X, Y), {"task": "survival"}, r"horizon is missing: pass for instance horizon="),
     "beyond": ((X, Y), {"horizon": 99}, r"horizon=99.0 lies beyond the last time, .*at most that"),
-    "before": ((X, Y), {"horizon": 1e-3}, r"event.* happened up to horizon=0.001, and at least 10"),
+    "before": ((X, Y), {"horizon": 1e-3}, r"event.* happened up to horizon=0.001, but at least 10"),
     "not a time": ((X, Y), {"horizon": "5"}, r"horizon must be a time above 0"),
     "below 0": ((X, Y), {"horizon": -1.0}, r"horizon must be a time above 0"),
     "twice": ((X, Y), {"horizon": [1, 1.0]}, r"horizon has a time twice"),
@@ -279,6 +279,18 @@ REFUSED = {
         (CODED,), {"time": "t", "event": "e", "horizon": 1.0},
         r"has the values 1, 2: make it boolean.*X\['e'\] == 2",
     ),
+    "one name for both": (
+        (X.assign(t=U),), {"time": "t", "event": "t", "horizon": 1.0},
+        r"name the same column: one says how long",
+    ),
+    "three names": (
+        (X.assign(t=U, e=EVENT), ["t", "e", "a"]), {"horizon": 1.0}, r"y has 3 columns.*truncation",
+    ),
+    "dates": (
+        (X.assign(t=pd.Timestamp("2020-01-01") + pd.to_timedelta(U, unit="D"), e=EVENT),),
+        {"time": "t", "event": "e", "horizon": 1.0},
+        r"'t' holds dates, and a time to an event is how long.*subtract the date",
+    ),
     "words": ((WORDS,), {"time": "t", "event": "e", "horizon": 1.0}, r"X\['e'\] == 'dead'"),
     "half named": ((CODED,), {"time": "t", "horizon": 1.0}, r"event is missing"),
     "named and given": (
@@ -302,6 +314,20 @@ def test_odd_inputs_are_refused_in_words(name):
     given, options, words = REFUSED[name]
     with pytest.raises((TypeError, ValueError), match=words):
         dfi.explain(*given, estimator="linear", **options)
+
+
+def test_names_of_two_columns_are_times():
+    named = explain(["t", "e"], X.assign(t=U, e=EVENT), horizon=1.0)
+    assert np.array_equal(named.scores, explain(FRAME, horizon=1.0).scores)
+
+
+def test_learners_of_times_are_refused_before_they_are_fitted():
+    class Learner:
+        def predict_survival_function(self, rows):
+            raise AssertionError
+
+    with pytest.raises(ValueError, match=r"Learner learns times.*pass a regressor, or fit this"):
+        explain(Y, estimator=Learner(), horizon=1.0)
 
 
 def test_time_splits_and_tables_elsewhere_are_refused(tmp_path):

@@ -23,10 +23,10 @@ result
 
 # %%
 # The verdict is "with care": the latent scores add up to nearly twice what the regression explains,
-# more than its interactions account for. The last line has the cause: a classifier tells the latent
-# coordinates from independent ones. On the map it is easy to see. A score asks the model what it
-# would say if the longitude of a quake were that of another one. These are the places it is asked
-# about, under the linear map and under ``"brenier"``, which bends.
+# more than its interactions account for. A line below the table has the cause: the transport left
+# some dependence. On the map it is easy to see. A score asks the model what it would say if the
+# longitude of a quake were that of another one. These are the places it is asked about, under the
+# linear map and under ``"brenier"``, which bends.
 
 places = X[["long", "lat"]].to_numpy()
 random = np.random.default_rng(0)
@@ -67,5 +67,5 @@ for label, each in (("gaussian", result), ("brenier", chosen)):
 # The decision
 # ------------
 # Position tells the depth, longitude before latitude, and magnitude little; that holds under both
-# maps. Report the scores of the curved one. Where a result says that coordinates stay dependent and
-# names columns that matter to you, look at their scatter plot, and let ``transport="auto"`` decide.
+# maps. Report the scores of the curved one. Where a result says that dependence is left and names
+# columns that matter to you, look at their scatter plot, and let ``transport="auto"`` decide.

@@ -16,6 +16,7 @@ from dfi._data.outcome import Levels, Outcome
 from dfi._models.distribution import SMALLEST
 from dfi._models.fits import Cache, Fits
 from dfi._models.learners import no_learner_of
+from dfi._models.parallel import progress_bar
 from dfi._parameters import argument, one_of
 from dfi.inference.influence import InfluenceRows
 from dfi.methods.base import (
@@ -473,16 +474,22 @@ def _summed_parts(fits: Fits, method: Method) -> dict[str, MethodResult]:
     names = [member.name for member in fits.outcome.members]
     found: list[dict[str, MethodResult]] = []
     told: dict[type[Warning], dict[str, list[str]]] = {}
-    for name, member in zip(names, fits.members, strict=True):
-        with warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always")
-            found.append(_parts(member, method))
-        if isinstance(method, Disentangled):
-            # all classes are explained on the rows that the first one asks for: they are added up
-            method = _on_rows(method, found[0])
-        for caution in caught:
-            texts = told.setdefault(caution.category, {})
-            texts.setdefault(str(caution.message), []).append(name)
+    unit = "classes" if fits.outcome.kind == "classes" else "outcomes"
+    watched = fits.workers.progress, unit, len(names), fits.workers.started
+    # from the first one on the bar knows how long all of them take
+    with progress_bar(*watched) as advance:
+        for name, member in zip(names, fits.members, strict=True):
+            with warnings.catch_warnings(record=True) as caught:
+                warnings.simplefilter("always")
+                found.append(_parts(member, method))
+            if isinstance(method, Disentangled):
+                # all are explained on the rows that the first one asks for: they are added up
+                method = _on_rows(method, found[0])
+            for caution in caught:
+                texts = told.setdefault(caution.category, {})
+                texts.setdefault(str(caution.message), []).append(name)
+            if advance is not None:
+                advance(1)
     fits.cache.shared.clear()
     for category, texts in told.items():
         _warn_of_members(category, texts, len(names))

@@ -78,10 +78,8 @@ one, it would go on running the old code.
 """
 
 # Inlined by LLVM: inlining by numba makes the same code in twice the time.
-# Nobody calls them from C, and helpers from nowhere but kernels.
-HELPERS = {"forceinline": True, "no_cpython_wrapper": True, "no_cfunc_wrapper": True}
-inlined = register_jitable(**HELPERS)
-chosen_by_type = functools.partial(overload, strict=False, jit_options=HELPERS)
+inlined = register_jitable(forceinline=True)
+chosen_by_type = functools.partial(overload, strict=False, jit_options={"forceinline": True})
 
 
 class TupleType(Protocol):
@@ -111,9 +109,7 @@ class Kernel(Generic[P]):
 
 
 def _uncached(function: Callable[P, None], *, cache: bool = False) -> Callable[P, None]:
-    compiled: Callable[P, None] = numba.njit(
-        nogil=True, error_model="numpy", no_cfunc_wrapper=True, cache=cache
-    )(function)
+    compiled: Callable[P, None] = numba.njit(nogil=True, error_model="numpy", cache=cache)(function)
     return compiled
 
 

@@ -611,6 +611,7 @@ OWN: Mapping[tuple[str, str], Constraints] = {
     ("EntropicOT", "attribution"): (ATTRIBUTIONS,),
     ("Importance.interactions", "top"): (Whole(0),),
     ("Importance.local", "sample"): (COUNT,),
+    ("Importance.log", "prefix"): (Text("what names begin with"),),
     ("Importance.minus", "other"): (IMPORTANCE,),
     ("Importance.top", "k"): (COUNT,),
     ("KnotheRosenblatt", "attribution"): (ATTRIBUTIONS,),

@@ -142,8 +142,7 @@ def test_records_that_are_there_are_not_replaced_unasked(tiny, run):
     refused = run("reproduce", "tiny", "--out", "out")
     assert refused.exit_code == 5
     assert " ".join(refused.stderr.split()) == (
-        "dfi: out/records has records of tiny: go on with them by --resume, or start anew with "
-        "--force"
+        "dfi: out/records has records of tiny: continue with --resume, or start again with --force"
     )
     assert run("reproduce", "tiny", "--out", "out", "--resume").exit_code == 0
     assert contents(tiny / "out") == before

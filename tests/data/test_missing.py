@@ -250,7 +250,8 @@ def test_a_wholly_missing_column_is_constant_and_named(X: Any) -> None:
     np.testing.assert_array_equal(table.constant, [True, True, False])
     same(table.frame(table.matrix, levels=all_levels(table)), X)
     with pytest.warns(
-        dfi.warnings.ConstantColumnWarning, match=r"'age' \(wholly missing\) is constant"
+        dfi.warnings.ConstantColumnWarning,
+        match=r"'age' \(wholly missing\) is constant: it scores 0",
     ):
         data = read_data(X, [1.0, 2.0, 3.0, 5.0])
     assert data.units.constant.tolist() == [True, False]

@@ -296,7 +296,7 @@ def test_the_order_of_columns_does_not_matter_to_a_call():
 
 
 def test_words():
-    assert ranks_text(1, 3) == "between 1st and 3rd"
+    assert ranks_text(1, 3) == "1st to 3rd"
     assert ranks_text(2, 2) == "clearly 2nd"
     assert [ordinal(k) for k in (4, 11, 12, 13, 21, 101, 111, 1022)] == [
         "4th", "11th", "12th", "13th", "21st", "101st", "111th", "1,022nd",

@@ -117,3 +117,46 @@ def test_change_of_rows_in_order_of_time_says_that_it_takes_them_as_independent(
     else:
         (text,) = [text for text in texts if "takes rows as independent" in text]
         assert words in text
+
+
+def schools(seed=0, n=300):
+    generator = np.random.default_rng(seed)
+    school = generator.integers(0, 40, n)
+    X = pd.DataFrame(
+        {
+            "mean": generator.standard_normal(40)[school],
+            "sector": generator.integers(0, 2, 40)[school].astype(float),
+            "ses": generator.standard_normal(n),
+        }
+    )
+    return X, X["mean"] + X["ses"] + generator.standard_normal(n), school
+
+
+def grouped(X, y, **options):
+    found = dfi.explain(X, y, "linear", **options).findings
+    return [finding for finding in found if finding.kind == "groups of rows"]
+
+
+def test_columns_that_belong_to_groups_of_rows_are_said_to():
+    X, y, school = schools()
+    (finding,) = grouped(X, y)
+    assert finding.severity == "care"
+    assert "'mean'" in finding.what
+    assert "'sector'" in finding.what
+    assert finding.numbers["groups"] == 40
+    assert "clusters" in finding.remedy
+    # who says so is not told again
+    assert not grouped(X, y, clusters=school)
+
+
+@pytest.mark.parametrize("change", ["of rows", "a threshold", "no value is shared"])
+def test_columns_of_rows_are_not_taken_for_those_of_groups(change):
+    X, y, _ = schools()
+    generator = np.random.default_rng(1)
+    if change == "of rows":
+        X["sector"] = generator.integers(0, 2, len(X)).astype(float)
+    elif change == "a threshold":
+        X["sector"] = (X["mean"] > 0.3).astype(float)
+    else:
+        X["mean"] += 1e-3 * generator.standard_normal(len(X))
+    assert not grouped(X, y)

@@ -99,7 +99,7 @@ def test_which_class_a_number_is_of_is_not_guessed(model, y, positive, message):
     ("inputs", "table", "message"),
     [
         (["a", "z"], X, "it asks for the column 'z', which X does not have"),
-        (["a", "b", "c", "d"], A, "it has 4 inputs, and X has 3 columns"),
+        (["a", "b", "c", "d"], A, "it has 4 inputs, but X has 3 columns"),
     ],
 )
 def test_sessions_that_ask_for_other_columns(inputs, table, message):

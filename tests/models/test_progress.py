@@ -5,9 +5,12 @@ import sys
 import types
 
 import numpy as np
+import pytest
 
 import dfi
 from dfi._models import parallel
+from dfi._scoring.scores import Task
+from dfi.methods import stages
 
 
 class Terminal(io.StringIO):
@@ -81,6 +84,54 @@ def test_a_text_beside_the_bar_waits_as_the_bar_does(monkeypatch):
     assert "bmi 0.3" in terminal.getvalue()
 
 
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [(0.2, "1 s"), (4.4, "4 s"), (37.0, "40 s"), (170.0, "3 min"), (5500.0, "2 h")],
+)
+def test_a_time_is_said_as_well_as_it_is_known(monkeypatch, seconds, words):
+    terminal = at_terminal(monkeypatch)
+    with parallel.telling_bar(True, "explaining rows", 10) as bar:
+        bar.foretell(seconds)
+    assert f"about {words} in all" in terminal.getvalue()
+
+
+def test_a_few_rows_tell_how_long_all_of_them_take(monkeypatch):
+    """A clock that ticks once a row: folds of 16 and 48 rows tell the price of each."""
+    ticks = iter(range(10**9))
+    clock = types.SimpleNamespace(perf_counter=lambda: float(next(ticks)))
+    monkeypatch.setattr(stages, "time", clock)
+    rows = []
+
+    class Transport:
+        def plain_scores(self, task):
+            rows.append(len(task.folds[0].test))
+            for _ in range(2 * rows[-1] + 5):
+                next(ticks)
+
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((100, 2))
+    fits = dfi.methods.prepare(X, X[:, 0], estimator="linear", cv=2)
+    task = Task(
+        folds=fits.halves, table=fits.table, y=fits.outcome.values, weights=fits.weights,
+        rows=fits.rows, constant=fits.constant, form="cross", options=dfi.Quadrature(),
+        transport_error="ignore", seed=np.random.SeedSequence(0),
+    )  # fmt: skip
+    found = stages.seconds_ahead(Transport(), task, fits.halves)
+    assert set(rows) == {16, 48}
+    # reading the clock is a tick too
+    assert found == pytest.approx(2 * 100 + 6 * len(fits.halves))
+
+
+def test_classes_have_a_bar_of_their_own(monkeypatch):
+    terminal = at_terminal(monkeypatch)
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((120, 2))
+    y = np.digitize(X[:, 0], [-0.5, 0.5]).astype(str)
+    dfi.explain(X, y, "linear", cv=2, diagnose=False, progress=True)
+    assert "classes" in terminal.getvalue()
+    assert "in all" not in terminal.getvalue()
+
+
 def test_explain_at_a_terminal(monkeypatch):
     terminal = at_terminal(monkeypatch)
     rng = np.random.default_rng(0)
@@ -88,5 +139,6 @@ def test_explain_at_a_terminal(monkeypatch):
     call = {"estimator": "linear", "cv": 2, "diagnose": False}
     dfi.explain(X, X[:, 0] + rng.standard_normal(60), **call, progress=True)
     told = terminal.getvalue()
+    assert "s in all" in told
     assert "fitting models on halves" in told
     assert "explaining rows" in told

@@ -430,7 +430,7 @@ def test_classes_without_totals_show_scores_and_one_outcome_has_none():
     result = by_class(totals=False)
     first = plots.classes_data(result)["score"][0]
     assert result.plot("classes").texts[0].get_text().startswith(f"{first:.2g}")
-    with pytest.raises(ValueError, match="of one outcome: there are no classes"):
+    with pytest.raises(ValueError, match="has one outcome: there are no classes"):
         plots.classes(next(iter(result.by_outcome.values())))
 
 

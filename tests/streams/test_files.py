@@ -294,7 +294,7 @@ def test_lazy_frames_without_an_outcome(table):
         None,
         TypeError,
     )
-    refused("y is a Series, and X is a LazyFrame", table.lazy(), table["y"], TypeError)
+    refused("y is a Series, but X is a LazyFrame", table.lazy(), table["y"], TypeError)
     refused("sample_weight is a Series", table.lazy(), "y", TypeError, sample_weight=table["w"])
     refused("y='z' names a column, but X has no such column", table.lazy(), "z")
     refused("both name the column 'y'", table.lazy(), "y", sample_weight="y")

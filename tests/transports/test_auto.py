@@ -10,8 +10,7 @@ import pytest
 import dfi
 from dfi._data import read_table
 from dfi._data.weights import Weights
-from dfi.transports import Brenier, Copula, EntropicOT, Gaussian, KnotheRosenblatt
-from dfi.transports.auto import choose_transport
+from dfi.transports import Auto, Brenier, Copula, EntropicOT, Gaussian, KnotheRosenblatt
 from dfi.warnings import ImplausibleScoreWarning, TransportWarning
 
 
@@ -19,7 +18,7 @@ def choose(X):
     table = read_table(X)
     weights = Weights(np.ones(len(table.matrix)), "frequency")
     seed = np.random.SeedSequence(0)
-    return choose_transport(table.matrix, weights, table.constant, table.columns, seed)
+    return Auto().choose(table.matrix, weights, table.constant, table.columns, seed)
 
 
 def test_near_normal_rows_keep_the_linear_transport():
@@ -49,6 +48,32 @@ def test_few_rows_and_levels_keep_the_linear_transport():
     assert choose(levels).reasons == (
         "no column without levels to judge another map by: the linear map",
     )
+
+
+@pytest.mark.filterwarnings("ignore::dfi.warnings.ExtrapolationWarning")
+def test_groups_as_units_are_never_refused():
+    """The copula and, where groups overlap, the Brenier map have no blocks: the linear map then."""
+    skewed, bent = np.exp(dfi.datasets.m1(300, d=4).X), dfi.datasets.m4(300, d=4).X
+    apart = {"late": [2, 3], "early": [0, 1]}
+    overlapping = {"one": [3, 0, 1], "two": [1, 2, 3]}
+    for X, groups in ((skewed, apart), (skewed, overlapping), (bent, overlapping)):
+        result = dfi.explain(
+            X, X[:, 0], "linear", transport="auto", cv=2, feature_groups=groups, units="groups",
+            diagnose=False, transport_error="ignore",
+        )  # fmt: skip
+        assert result.spec["transport"] == "gaussian"
+
+
+def test_columns_are_named_by_their_place():
+    """The units are groups in another order than the columns of the table."""
+    X = dfi.datasets.m1(400, d=3).X
+    X[:, 0] = np.exp(X[:, 0])
+    table = read_table(pd.DataFrame(X, columns=["skewed", "b", "c"]))
+    weights = Weights(np.ones(400), "frequency")
+    units = tuple(reversed(table.columns))
+    seed = np.random.SeedSequence(0)
+    choice = Auto().choose(table.matrix, weights, table.constant, units, seed)
+    assert "'skewed'" in choice.reasons[0]
 
 
 def test_result_says_what_was_chosen_and_why():

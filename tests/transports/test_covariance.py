@@ -346,7 +346,7 @@ def linear_truth(X, **options):
 
 def test_a_result_says_what_was_used():
     X = sample(factor_model(50, 2), 120)
-    words = {"factor": "common factors", "qis": "because correlations are shrunken"}
+    words = {"factor": "common factors", "qis": "because correlations are shrunk"}
     for kind, text in words.items():
         result = linear_truth(
             X, transport=Gaussian(components=None, covariance=kind), diagnose=False

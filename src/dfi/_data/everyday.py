@@ -16,7 +16,7 @@ import narwhals as nw
 import numpy as np
 
 from dfi._data.columns import is_missing
-from dfi._data.frames import is_series, is_stored_index, is_table, open_frame
+from dfi._data.frames import as_series, is_series, is_stored_index, is_table, open_frame
 from dfi._data.text import MISSING_MARKS, find_dates, find_numbers, is_code
 
 if TYPE_CHECKING:
@@ -199,9 +199,9 @@ def counters(X: Frame) -> dict[str, str]:
 
 def read_everyday_outcome(y: Native, *, classes: bool) -> tuple[Native, Reader | None]:
     """Return a column of text as the numbers or tidy labels that it holds, and how it was read."""
-    column = nw.from_native(y, series_only=True, pass_through=True) if is_series(y) else None
-    if not isinstance(column, nw.Series):  # an array of pyarrow, not a column
+    if not is_series(y):
         return y, None
+    column = as_series(y)
     if column.dtype not in (nw.String, nw.Object):
         return y, None
     reader = _number_reader(_distinct(column))
@@ -481,7 +481,7 @@ def _series_like(
     y: Native, name: str, reader: Reader, values: Floats | Iterable[str | None]
 ) -> Native:
     """Return a column of what was read, with the row labels of another where it has some."""
-    column = nw.from_native(y, series_only=True)
+    column = as_series(y)
     made = nw.new_series(name, values, backend=column.implementation)
     if reader.kind == "classes":
         made = made.cast(nw.Categorical)

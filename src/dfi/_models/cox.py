@@ -212,11 +212,10 @@ class CoxMean(BentHingeNetwork):
         grid = np.linspace(low, high, GRID)
         expected = model.expected(grid, horizon, known.told["target"] == "probability")
         # a bend is as long as two steps
-        hinges = bent_hinge((grid[:, None] - starts) * (BEND / (2.0 * width)))
-        design = np.column_stack([hinges, np.ones(GRID)])
-        found = np.linalg.lstsq(design, expected, rcond=1e-10)[0]
-        self.slopes_, self.intercept_ = found[:-1], float(found[-1])
         scale = BEND / (2.0 * width)
+        design = np.column_stack([bent_hinge(scale * (grid[:, None] - starts)), np.ones(GRID)])
+        found: Floats = np.asarray(np.linalg.lstsq(design, expected, rcond=1e-10)[0], dtype=float)
+        self.slopes_, self.intercept_ = found[:-1], float(found[-1])
         self.directions_ = np.repeat(scale * model.coef[:, None], self.n_units, axis=1)
         self.offsets_ = -scale * (starts + model.centre @ model.coef)
         self.reach_ = training_range(X @ self.directions_ + self.offsets_)

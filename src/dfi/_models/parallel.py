@@ -139,6 +139,18 @@ class Bar:
             self.bar.total = total
             self.bar.set_postfix_str(text, refresh=time.monotonic() >= self.since)
 
+    def foretell(self, seconds: float) -> None:
+        """Show how long a whole call will take, as far as that is known before it."""
+        if self.bar is not None:
+            self.tell(f"about {spoken_time(seconds)} in all", self.bar.total)
+
+
+def spoken_time(seconds: float) -> str:
+    """Return a time that is known to a factor of two: one figure, or two above ten."""
+    if seconds < 90:
+        return f"{max(1.0, float(f'{seconds:.1g}')):.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1g} h"
+
 
 @contextmanager
 def telling_bar(

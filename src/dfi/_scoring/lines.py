@@ -549,15 +549,25 @@ def row_sample(standardized: Floats, mass: Floats, count: int) -> RowSample:
     held = np.flatnonzero(mass > 0)
     if len(held) > rows_in_blocks.LARGE_ROWS:
         return _numbered_sample(standardized, mass, held, count)
+    numbers = _numbers(standardized[held])
+    order = np.argsort(numbers, kind="stable")
+    if np.all(np.diff(numbers[order]) > 0):  # rows that are equal have the same number
+        if len(order) > count:
+            order = order[(np.arange(count) * len(order)) // count]
+        return RowSample(held[order], np.asarray(mass[held[order]], dtype=np.float64))
     distinct, first, which = np.unique(
         standardized[held], axis=0, return_index=True, return_inverse=True
     )
     total = np.asarray(np.bincount(which.ravel(), mass[held]), dtype=np.float64)
-    # even powers: a column counted downwards is the same column
-    order = np.argsort(np.sum(distinct**2 + distinct**4, axis=1), kind="stable")
+    order = np.argsort(_numbers(distinct), kind="stable")
     if len(order) > count:
         order = order[(np.arange(count) * len(order)) // count]
     return RowSample(held[first[order]], total[order])
+
+
+def _numbers(rows: Floats) -> Floats:
+    """Return a number for each row; even powers: a column counted downwards is the same column."""
+    return np.asarray(np.sum(rows**2 + rows**4, axis=1))
 
 
 def _numbered_sample(standardized: Floats, mass: Floats, held: Ints, count: int) -> RowSample:

@@ -18,13 +18,12 @@ import polars as pl
 from dfi._data.streams.files import SEPARATOR_LINE, kind_told
 from dfi.cli.columns import MISSING, read_dates
 from dfi.cli.console import Failure, Unreadable
-from dfi.cli.options import Decimal, split_names
+from dfi.cli.options import Decimal, Request, split_names
 from dfi.warnings import IdentifierWarning, warn
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from dfi.cli.options import Request
 
 SEPARATORS = ",;\t|"
 ROWS_OF_CODES = 1000

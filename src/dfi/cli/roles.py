@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 from sklearn.model_selection import TimeSeriesSplit
 
-from dfi._data.everyday import counters
+from dfi._data.everyday import NAMES_ROWS, counters
 from dfi._data.frames import is_stored_index
 from dfi._data.text import find_numbers, spelling
 from dfi.cli.columns import (
@@ -69,8 +69,9 @@ def select(frame: pl.DataFrame, request: Request, console: Console) -> Selection
     frame = frame.with_columns(pl.col(floats).fill_nan(None)) if floats else frame
     if request.missing == "error":
         _refuse_missing(frame, frame.columns)
-    if frame[target].null_count() and (counts_rows := counters(frame.select(features))):
-        # they count all rows, those without an outcome too
+    unnamed = [name for name in features if not NAMES_ROWS.search(name)]
+    if frame[target].null_count() and (counts_rows := counters(frame.select(unnamed))):
+        # they count all rows, those without an outcome too; a name says it later as well
         features = [name for name in features if name not in counts_rows]
         if not features:
             raise Refused("no feature is left: every column counts the rows")

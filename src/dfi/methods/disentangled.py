@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Literal
@@ -27,10 +28,10 @@ from dfi.methods.base import Method, MethodResult, joined_diagnostics, loss_tota
 from dfi.methods.diagnosis import explain_diagnostics, joined_checks
 from dfi.methods.fidelity import keeping_variance
 from dfi.methods.learning import calibration, calibration_of, learning, learning_curve
-from dfi.methods.rows import ruling_rows, small_sample, two_folds
-from dfi.methods.stages import BLOCK, RowPlan, sampled_scores
+from dfi.methods.rows import grouped_rows, ruling_rows, small_sample, two_folds
+from dfi.methods.stages import BLOCK, RowPlan, sampled_scores, seconds_ahead
 from dfi.methods.units import score_membership, undetected_scores, unit_components
-from dfi.transports import resolve_transport
+from dfi.transports import Gaussian, resolve_transport
 from dfi.transports.base import (
     STRAIGHT_ONLY,
     TransportChoice,
@@ -358,8 +359,14 @@ class Disentangled(Method):
         choice = TransportChoice(design)
         if design.chooses:
             choice = design.choose(*_rows_of(population, fits), columns, fits.child("auto"))
+        several = blocks.targets is not None or self.additive
         if choice.reasons:
             design = choice.design
+            bends_sets = several and not design.straight
+            if fits.data.joint and (bends_sets or not design.disentangles_units):
+                why = f"groups are units, which {argument('transport', design.name)} does not take"
+                choice = replace(choice, design=Gaussian(), reasons=(*choice.reasons, why))
+                design = choice.design
             self.form_for(design, fits)
             self._check_units(design, columns, fits.constant)
         if fits.data.joint and not design.disentangles_units:
@@ -369,7 +376,7 @@ class Disentangled(Method):
                 f"{argument('transport', 'gaussian')}, or leave {argument('units', 'columns')}, "
                 f"which adds up columns{worded(' by result.group()', '')}"
             )
-        if (blocks.targets is not None or self.additive) and not design.straight:
+        if several and not design.straight:
             raise ValueError(
                 "groups that overlap, and Shapley values of groups, replace several units as one, "
                 f"and {argument('transport', design.name)} bends these together: use "
@@ -388,7 +395,8 @@ class Disentangled(Method):
             every = blocks.targets is not None or self.additive
             # an outcome has no part in it: classes share one, with all that is kept of its law
             kept: dict[object, FittedTransport] = fits.cache.shared if fits.member else {}
-            key = repr(chosen), blocks.columns, every
+            units = tuple((column.name, column.positions) for column in blocks.columns)
+            key = repr(chosen), units, every
             if key not in kept:
                 kept[key] = chosen.fit_source(
                     population, fits.constant, columns=blocks.columns, every_block=every
@@ -436,6 +444,9 @@ class Disentangled(Method):
         with telling_bar(*watched) as bar:
             transport, task, instead = self.prepared(fits, ahead, models, bar.advance)
             if plan is None:
+                if bar.bar is not None and not fits.member and form != "calibrated":
+                    took = time.monotonic() - fits.workers.started
+                    bar.foretell(took + seconds_ahead(transport, task, (*models, *smaller)))
                 scores = _scored(transport, task)
             else:
                 of_units = score_membership(transport, task)[:, : blocks.count]
@@ -513,7 +524,7 @@ class Disentangled(Method):
             diagnostics["calibration"] = told
             findings.append(calibration(told))
         findings += fits.outcome.findings
-        few = (small_sample(fits, form), two_folds(fits, checked))
+        few = (small_sample(fits, form), two_folds(fits, checked), grouped_rows(fits))
         findings += [finding for finding in few if finding is not None]
         if self.diagnose:
             findings += ruling_rows(fits, scores, membership, task)

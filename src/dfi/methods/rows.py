@@ -103,6 +103,63 @@ def two_folds(fits: Fits, totals: Totals | None) -> Finding | None:
     )
 
 
+GROUP_ROWS = 5000
+"""Rows in which groups are looked for."""
+
+MOST_VALUES = 0.7
+"""Values for each row up to which rows share them."""
+
+LOOKED_AT, MOST_LEVELS = 50, 10
+"""Columns of either kind that are looked at, and levels of one that tells groups apart."""
+
+FEWEST_GROUPS = 10
+"""Values that several rows have, and changes of level along them, that are no chance."""
+
+
+def grouped_rows(fits: Fits) -> Finding | None:
+    """Say that columns look like properties of groups of rows: schools, firms, people.
+
+    The values of a number, shared by several rows each, decide the level of another column, which
+    changes to and fro along them; what is a threshold or a smooth function changes rarely.
+    """
+    if fits.weights.dependence is not None or fits.prefit:
+        return None
+    rows = fits.rows[:GROUP_ROWS]
+    codes = {
+        column.name: np.unique(
+            fits.table.matrix[rows][:, list(column.positions)], axis=0, return_inverse=True
+        )[1].reshape(-1)
+        for column in fits.table.columns[: 2 * LOOKED_AT]
+    }
+    count = {name: int(code.max(initial=0)) + 1 for name, code in codes.items()}
+    many = [
+        column.name
+        for column in fits.table.columns[: 2 * LOOKED_AT]
+        if column.kind != "categorical"
+        and 2 * FEWEST_GROUPS <= count[column.name] <= MOST_VALUES * len(rows)
+    ]
+    few = [name for name in codes if 2 <= count[name] <= MOST_LEVELS]
+    for name in many[:LOOKED_AT]:
+        of_row = codes[name]
+        groups = int(np.count_nonzero(np.bincount(of_row) > 1))
+        for other in few[:LOOKED_AT] if groups >= FEWEST_GROUPS else ():
+            level = np.zeros(count[name], dtype=np.intp)
+            level[of_row] = codes[other]
+            if np.array_equal(level[of_row], codes[other]) and (
+                np.count_nonzero(np.diff(level)) >= FEWEST_GROUPS
+            ):
+                return Finding(
+                    "groups of rows",
+                    "care",
+                    f"rows with the same {name!r} always have the same {other!r}: both seem to "
+                    "belong to groups of rows, which then depend on each other, and intervals are "
+                    "too short",
+                    {"groups": count[name]},
+                    f"Say which rows belong together by {argument('clusters')}",
+                )
+    return None
+
+
 RULES, WORTH_NAMING = 0.5, 0.05
 """Share of a score's squared influence above which one row rules it; share of the whole from which
 a score is looked at."""

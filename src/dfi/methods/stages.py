@@ -28,11 +28,17 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from dfi._models.predictor import UnpredictedError
 from dfi._scoring.sampling import merged_scores, restricted
+from dfi._scoring.scores import LineModels
 from dfi._scoring.sensitivity import Summed
+from dfi.transports.straight import StraightTransport
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from dfi._data.weights import Weights
+    from dfi._models.crossfit import FoldModels
     from dfi._scoring.scores import Scores, Task
     from dfi._types import Floats, Ints
     from dfi.transports.base import FittedTransport
@@ -53,11 +59,51 @@ MOST_CELLS = 1 << 23
 """Rows times coordinates that the automatic sample takes at the most: 64 MB for each matrix of
 influence values, of which there are about 16 at a time."""
 
+PILOT_ROWS = 16, 48
+"""Rows that tell how long all of them take."""
+
+QUICK = 0.1
+"""Seconds of a pilot that is repeated."""
+
+REFITTED_ROWS = 21 * 150
+"""Rows that 20 refits score, and the transport itself."""
+
 Told = Callable[["Running", int], None]
 """Who watches: is given the sums after a stage and how many rows are likely to be explained."""
 
 answers_interrupts: ContextVar[bool] = ContextVar("answers_interrupts", default=False)
 """Whether Ctrl-C ends a run with the answer so far; a second one ends it at once."""
+
+
+def seconds_ahead(transport: FittedTransport, task: Task, folds: Sequence[FoldModels]) -> float:
+    """Return how long it will take to explain the rows of all folds, from a few rows of the first.
+
+    A fold of ``m`` rows takes :math:`a + b m`, both known from :data:`PILOT_ROWS`; refits score
+    :data:`REFITTED_ROWS` more, where the transport's own error is found by them. What follows the
+    scores (walks, checks) is not in it.
+    """
+    few = replace(task, folds=task.folds[:1], transport_error="ignore", advance=None, sample=None)
+
+    def taken(count: int) -> float:
+        fold = replace(task.folds[0], test=task.folds[0].test[:count], repeat=0)
+        start = time.perf_counter()
+        transport.plain_scores(replace(few, folds=[fold], readings=LineModels()))
+        return time.perf_counter() - start
+
+    with warnings.catch_warnings():
+        # what there is to say is said when the rows are scored
+        warnings.simplefilter("ignore")
+        try:
+            # the first compiles, and tabulates the law; a quick one is not known well from one time
+            rounds = 3 if taken(PILOT_ROWS[0]) < QUICK else 1
+            short, long = (min(taken(m) for _ in range(rounds)) for m in PILOT_ROWS)
+        except (ArithmeticError, TypeError, ValueError, UnpredictedError):
+            return 0.0
+    each = max(long - short, 0.0) / (PILOT_ROWS[1] - PILOT_ROWS[0])
+    rows = sum(len(fold.test) for fold in folds)
+    if not isinstance(transport, StraightTransport) and not task.fixed:
+        rows += REFITTED_ROWS
+    return len(folds) * max(short - each * PILOT_ROWS[0], 0.0) + each * rows
 
 
 @dataclass(frozen=True)

@@ -10,13 +10,12 @@ from dfi._data import as_frame
 from dfi._parameters import validated
 from dfi.plots import style
 from dfi.results import views
-from dfi.results.split import PARTS
+from dfi.results.split import PARTS, Split
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from dfi._types import Frame
-    from dfi.results.split import Split
     from dfi.results.views import Columns
 
 _COLOURS = dict(zip(PARTS, (style.BLUE, style.SKY, style.ORANGE), strict=True))

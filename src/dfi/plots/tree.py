@@ -41,8 +41,8 @@ def tree(result: Importance, *, top: int | None = 20, ax: Axes | None = None) ->
     """Draw the tree of features by the signal that they share.
 
     Features join where they express the same signal: at the left copies, towards the right
-    features that have less and less in common. The number at a join is the share of what is
-    explained that its features have together. Joins at 0 are left out.
+    features that have less and less in common. The number at a join is the share of the
+    explained variance that its features have together. Joins at 0 are left out.
 
     Examples
     --------

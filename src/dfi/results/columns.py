@@ -243,10 +243,7 @@ JOINS = (
 )
 """``result.tree().table()``."""
 
-SELECTED = (
-    *TESTS,
-    Column("selected", "Whether the unit is selected.", "flag", TABLE),
-)
+SELECTED = (*TESTS, Column("selected", "Whether the unit is selected.", "flag", TABLE))
 """``dfi.select(...).table()``."""
 PAIRS = (
     FEATURE,

@@ -392,8 +392,8 @@ class Importance:
         >>> result.shares().iloc[:, :5].round(2)
           feature  share    se  ci_low  ci_high
         0      x0   0.69  0.02    0.65     0.73
-        1      x1   0.31  0.02    0.27     0.36
-        2      x2  -0.00  0.00   -0.00     0.01
+        1      x1   0.31  0.02    0.27     0.35
+        2      x2  -0.00  0.00   -0.00     0.00
         """
         columns = share_table(self, of, level)
         if not columns:
@@ -1236,6 +1236,11 @@ class Importance:
         ----------
         prefix : str, default="dfi"
             What the names of metrics, tag and folder begin with.
+
+        Returns
+        -------
+        None
+            All of it is in the run.
 
         Raises
         ------

@@ -11,7 +11,7 @@ import numpy as np
 from dfi._data import as_frame
 from dfi._docstrings import exemplified
 from dfi._parameters import validated
-from dfi.inference.influence import read_only
+from dfi.inference.influence import InfluenceRows, read_only
 from dfi.inference.intervals import check_level
 from dfi.inference.shares import is_clear, shares_of
 from dfi.results.columns import SPLITS, in_order, text_lines
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from dfi._types import Array, Floats, Frame
-    from dfi.inference.influence import InfluenceRows
 
 PARTS = ("unique", "shared", "interaction")
 """What a share is the sum of."""

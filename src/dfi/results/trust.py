@@ -8,7 +8,7 @@ feature is not to be relied on.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal
 
@@ -16,16 +16,13 @@ import numpy as np
 
 from dfi._data.dependence import FEW_CLUSTERS
 from dfi._docstrings import exemplified
-from dfi._findings import SEVERITIES, Finding, listed
+from dfi._findings import SEVERITIES, Finding, Severity, listed
 from dfi._models.quality import weak_model
 from dfi._parameters import argument
 from dfi.results import words
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from dfi._data.groups import Groups
-    from dfi._findings import Severity
     from dfi.results.importance import Importance
 
 Grade = Literal["sound", "with care", "do not rely on it"]

@@ -68,7 +68,36 @@ class Auto(Transport):
         columns: Sequence[Column] | None,
         seed: np.random.SeedSequence,
     ) -> TransportChoice:
-        return choose_transport(matrix, weights, constant, columns, seed)
+        """Return the linear map, the copula or the Brenier map, with the reasons."""
+        repeated, mass = repeated_rows(weights), weights.values
+        if repeated is not None:
+            matrix, mass = matrix[repeated], np.ones(len(repeated))
+        n = int(np.count_nonzero(mass))
+        curved = curved_columns(matrix, mass, constant, columns)
+        if n < max(FEWEST_ROWS, 3 * int(np.sum(~constant))) or len(curved) == 0:
+            few = "no column without levels" if len(curved) == 0 else f"{n} rows"
+            return TransportChoice(Gaussian(), (f"{few} to judge another map by: the linear map",))
+        found = searched(matrix, mass, curved, constant, seed, columns=columns)
+        told = {"gain": found.gain.mean, "gain_se": found.gain.error}
+        names = {k: f"x{k}" for k in range(matrix.shape[1])}
+        for unit in columns or ():
+            # of a group only its name is known, and none of its columns is asked about
+            names.update(zip(unit.positions, unit.matrix_names(), strict=False))
+        reasons = ["no column is clearly likelier as normal scores"]
+        if found.asked:
+            shown = ", ".join(repr(names[k]) for k in found.asked[:3])
+            more = f" and {len(found.asked) - 3} more" if len(found.asked) > 3 else ""
+            reasons = [f"held-out values of {shown}{more} are clearly likelier as normal scores"]
+        design: Transport = Copula() if found.asked else Gaussian()
+        if np.isfinite(found.penalty) and found.beyond.clear(ERRORS):
+            design = Brenier(penalty=found.penalty, margins="auto" if found.margins else False)
+            reasons = reasons if found.margins else []
+            reasons.append(f"a convex potential gains {found.beyond} of held-out log-likelihood")
+        elif len(curved) > 1:
+            reasons.append(
+                f"a convex potential does not clearly gain held-out log-likelihood: {found.beyond}"
+            )
+        return TransportChoice(design, tuple(reasons), told)
 
     def fit_matrix(
         self,
@@ -85,41 +114,3 @@ class Auto(Transport):
 
     def specification(self) -> Plain:
         return {"transport": "auto"}
-
-
-def choose_transport(
-    matrix: Floats,
-    weights: Weights,
-    constant: Bools,
-    columns: Sequence[Column] | None,
-    seed: np.random.SeedSequence,
-) -> TransportChoice:
-    """Choose a transport for the rows of a numeric matrix."""
-    repeated, mass = repeated_rows(weights), weights.values
-    if repeated is not None:
-        matrix, mass = matrix[repeated], np.ones(len(repeated))
-    n = int(np.count_nonzero(mass))
-    curved = curved_columns(matrix, mass, constant, columns)
-    if n < max(FEWEST_ROWS, 3 * int(np.sum(~constant))) or len(curved) == 0:
-        few = "no column without levels" if len(curved) == 0 else f"{n} rows"
-        return TransportChoice(Gaussian(), (f"{few} to judge another map by: the linear map",))
-    found = searched(matrix, mass, curved, constant, seed, columns=columns)
-    told = {"gain": found.gain.mean, "gain_se": found.gain.error}
-    names = [f"x{k}" for k in range(matrix.shape[1])]
-    if columns is not None:
-        names = [name for unit in columns for name in unit.matrix_names()]
-    reasons = ["no column is clearly likelier as normal scores"]
-    if found.asked:
-        shown = ", ".join(repr(names[k]) for k in found.asked[:3])
-        more = f" and {len(found.asked) - 3} more" if len(found.asked) > 3 else ""
-        reasons = [f"held-out values of {shown}{more} are clearly likelier as normal scores"]
-    design: Transport = Copula() if found.asked else Gaussian()
-    if np.isfinite(found.penalty) and found.beyond.clear(ERRORS):
-        design = Brenier(penalty=found.penalty, margins="auto" if found.margins else False)
-        reasons = reasons if found.margins else []
-        reasons.append(f"a convex potential gains {found.beyond} of held-out log-likelihood")
-    elif len(curved) > 1:
-        reasons.append(
-            f"a convex potential does not clearly gain held-out log-likelihood: {found.beyond}"
-        )
-    return TransportChoice(design, tuple(reasons), told)

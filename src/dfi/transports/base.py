@@ -37,14 +37,14 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from dfi._data import source as rows_in_blocks
 from dfi._data.dependence import Ordered
 from dfi._data.frames import build_frame, is_table
-from dfi._data.moments import TicketGroups
-from dfi._data.source import MatrixSource
+from dfi._data.moments import RowGroups, TicketGroups
+from dfi._data.source import MatrixSource, RowSource
 from dfi._data.table import GIB, Table, read_table
-from dfi._data.weights import read_weights
+from dfi._data.weights import Weights, read_weights
 from dfi._findings import Finding
 from dfi._models.seeds import Seeds
 from dfi._parameters import TABLE, argument, check, one_of, worded
-from dfi._scoring.scores import TransportError
+from dfi._scoring.scores import Scores, Task, TransportError
 from dfi.transports.covariance import Estimated
 
 if TYPE_CHECKING:
@@ -54,13 +54,9 @@ if TYPE_CHECKING:
     from sklearn.utils import Tags
 
     from dfi._data.columns import Column
-    from dfi._data.moments import RowGroups
-    from dfi._data.source import RowSource
-    from dfi._data.weights import Weights
     from dfi._lines.base import LineModel, Reference
     from dfi._lines.choose import Quadrature
     from dfi._models.crossfit import FoldModels
-    from dfi._scoring.scores import Scores, Task
     from dfi._types import Bools, Floats, Frame, Ints, Plain, VectorLike
 
 Fitted = TypeVar("Fitted", bound="FittedTransport")
@@ -776,11 +772,7 @@ def influence_of_groups(refitted: Iterable[Floats], base: Floats) -> Floats:
 
 
 def with_transport_error(
-    influence: Floats,
-    weights: Weights,
-    groups: Ints,
-    psi: Floats,
-    noise: Floats | None = None,
+    influence: Floats, weights: Weights, groups: Ints, psi: Floats, noise: Floats | None = None
 ) -> Floats:
     """Return influence values whose column means have the variance of the whole estimate.
 

@@ -575,22 +575,18 @@ class BlockTransport(FittedTransport):
 
     @property
     def n_latent(self) -> int:
-        """The number of latent coordinates."""
         return self.linear.n_latent
 
     @property
     def reference(self) -> Reference:
-        """The law of a replacement latent coordinate."""
         return self.linear.reference
 
     @property
     def labels(self) -> Ints | None:
-        """The dependence component of each coordinate."""
         return self.linear.labels
 
     @property
     def missed(self) -> Floats | None:
-        """How much each coordinate's component may depend on the rest without being found."""
         return self.linear.missed
 
     @property
@@ -606,7 +602,6 @@ class BlockTransport(FittedTransport):
 
     @property
     def edges(self) -> Floats | None:
-        """Those of the cells that the law of a large table is in."""
         return self.linear.edges
 
     @property
@@ -643,7 +638,6 @@ class BlockTransport(FittedTransport):
         return self.inner.directions(self.geometry.decoder)
 
     def owner(self, columns: Sequence[Column]) -> Ints:
-        """Return the unit of each coordinate."""
         del columns
         return np.array([block.unit for block in self.inner.blocks], dtype=np.intp)[
             self.inner.owner
@@ -677,7 +671,6 @@ class BlockTransport(FittedTransport):
         return self.geometry.encode(self.inner.encode(matrix))
 
     def decode(self, latent: Floats) -> Floats:
-        """Return the rows of the matrix that belong to latent rows."""
         return self.inner.decode(self.geometry.decode(latent))
 
     def draw(self, matrix: Floats, generator: np.random.Generator) -> Floats:
@@ -685,7 +678,6 @@ class BlockTransport(FittedTransport):
         return self.linear.draw(self.inner.encode(matrix), generator)
 
     def couple(self, matrix: Floats, generator: np.random.Generator) -> Floats:
-        """Draw ``Z`` given each row."""
         return self.linear.couple(self.inner.encode(matrix), generator)
 
     def moved(self, rows: Floats, latent: Floats, j: int, values: Floats) -> Floats:

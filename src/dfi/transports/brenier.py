@@ -128,7 +128,6 @@ class BrenierTransport(CurvedTransport):
 
     @property
     def active(self) -> Ints:
-        """The columns that vary."""
         return self.linear.active
 
     @property
@@ -144,7 +143,6 @@ class BrenierTransport(CurvedTransport):
         return self.bent.latent(white)
 
     def decode(self, latent: Floats) -> Floats:
-        """Return the rows of the numeric matrix that belong to latent rows."""
         return valued(self.linear.decode(self.bent.white(latent)), self.margins)
 
     @cached_property
@@ -167,7 +165,6 @@ class BrenierTransport(CurvedTransport):
         return np.asarray(found)
 
     def slopes(self, latent: Floats, j: int) -> Floats:
-        """Return the change of each standardised feature per unit of latent ``j``."""
         return self.jacobian(latent)[:, :, j]
 
     def diagnostics(self, owner: Ints) -> Plain:
@@ -193,15 +190,12 @@ class BrenierUnits(BlockTransport):
         return self.bent.latent(super().encode(self.points(matrix), generator))
 
     def decode(self, latent: Floats) -> Floats:
-        """Return the rows of the matrix that belong to latent rows."""
         return valued(super().decode(self.bent.white(latent)), self.margins)
 
     def draw(self, matrix: Floats, generator: np.random.Generator) -> Floats:
-        """Return latent rows, the random part of collinear units included."""
         return self.bent.latent(super().draw(self.points(matrix), generator))
 
     def couple(self, matrix: Floats, generator: np.random.Generator) -> Floats:
-        """Draw ``Z`` given each row."""
         return self.draw(matrix, generator)
 
     def moved(self, rows: Floats, latent: Floats, j: int, values: Floats) -> Floats:
@@ -410,7 +404,6 @@ class Brenier(Transport):
         return self.attribution == "shares"
 
     def check_parameters(self) -> None:
-        """Raise for parameters that no transport can have."""
         super().check_parameters()
         given: object = self.penalty
         number = isinstance(given, int | float | np.number) and not isinstance(given, bool)
@@ -481,7 +474,6 @@ class Brenier(Transport):
         return BrenierTransport(self, margins, linear, bent, deviation, law)
 
     def specification(self) -> Plain:
-        """Return what the estimand depends on."""
         return {
             "transport": "brenier",
             "transport_form": "gradient of a convex potential",

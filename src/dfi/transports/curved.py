@@ -30,7 +30,6 @@ from __future__ import annotations
 
 import copy
 import inspect
-from abc import abstractmethod
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar, Protocol, TypeAlias, TypeGuard, get_args
 
@@ -98,10 +97,6 @@ class CurvedTransport(FittedTransport):
     def draws_latents(self) -> bool:
         """Whether latent rows are draws, of which a row that counts ``w`` times has ``w``."""
         return False
-
-    @abstractmethod
-    def slopes(self, latent: Floats, j: int) -> Floats:
-        """Return the change of each standardised feature per unit of latent ``j``, (n, d)."""
 
     def plain_scores(self, task: Task) -> Scores:
         copies = RowCopies.of(self, task.weights, task.explained)

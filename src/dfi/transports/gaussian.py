@@ -812,7 +812,6 @@ class Gaussian(_LinearDesign):
 
     @property
     def form(self) -> str:
-        """The map in words."""
         return "bridge" if self.epsilon > 0 else "bures-wasserstein"
 
     def coupling(self) -> tuple[ReferenceKind, float, float]:
@@ -870,7 +869,6 @@ class Semicontinuous(_LinearDesign):
 
     @property
     def form(self) -> str:
-        """The map in words."""
         return "published appendix, not a coupling with N(0, I)"
 
     def coupling(self) -> tuple[ReferenceKind, float, float]:

@@ -88,7 +88,7 @@ HARMLESS = 0.05
 FAMILY_LEVEL = 0.05
 FEWEST_GROUPS = 4
 ROUNDING = 1e-12
-_MOST_ROWS, _LEAST_ROWS, _WORK = 1000, 100, 4e7
+_MOST_ROWS, _LEAST_ROWS, _WORK = 1000, 100, 1e7
 
 
 @dataclass(frozen=True)
@@ -125,12 +125,10 @@ class StraightTransport(FittedTransport):
 
     @property
     def reference(self) -> Reference:
-        """The law of a replacement latent coordinate."""
         return self.geometry.reference
 
     @property
     def labels(self) -> Ints | None:
-        """The dependence component of each coordinate."""
         return self.geometry.labels
 
     @property

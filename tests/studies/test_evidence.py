@@ -96,6 +96,16 @@ def test_figures_are_counted_by_hand():
     assert evidence.list_of(SAMPLE, []) == [0.0, 0.0]
 
 
+def test_lists_show_what_was_run():
+    tests = {"adjacent": {"41": SAMPLE, "42": SAMPLE}}
+    lines = evidence.table_of_lists(tests, {})
+    assert "keep" not in lines[0]
+    assert "| adjacent | 2 | 0.50 (0.00) | 0.67 (0.00) |" in lines  # 0, 2 and 3 are selected
+    both = evidence.table_of_lists(tests, {"adjacent": {"41": SAMPLE, "42": SAMPLE}})
+    assert "| adjacent | 2 | 0.50 (0.00) | 0.67 (0.00) | 2 | 0.50 (0.00) | 0.50 (0.00) |" in both
+    assert evidence.table_of_lists({}, {}) == ["(no samples yet)"]
+
+
 def test_selection_is_that_of_select():
     X, y, _ = evidence.linear(2, 300, d=12)
     chosen = dfi.select(X, y, estimator="linear", random_state=2)
