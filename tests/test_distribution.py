@@ -32,6 +32,11 @@ def whole():
     return explain(estimator=QuadraticRidge())
 
 
+def test_levels_have_the_same_latent_errors_either_way(whole):
+    for name, part in whole.by_outcome.items():
+        np.testing.assert_array_equal(part.latent.se, whole.latent.by_outcome[name].se)
+
+
 def test_what_moves_the_spread_is_found_and_the_mean_does_not_see_it(whole):
     found = whole.table().set_index("feature")
     for name, truth in TRUTH.items():

@@ -39,6 +39,7 @@ from dfi.results.keep import KeepList
 from dfi.results.local import NO_SPREAD, SPREAD_WORDS, LocalAttributions, positions_of
 from dfi.results.split import Split
 from dfi.results.tables import NO_SIGNAL
+from dfi.results.words import explained_of
 from dfi.transports import resolve_transport
 from dfi.warnings import InferenceWarning, WeakModelWarning, warn
 
@@ -154,7 +155,8 @@ class FittedSource:
             )
         path = keep_path(fits, share, level)
         if not path.clear:
-            warn(f"{NO_SIGNAL}: all units are kept", InferenceWarning)
+            unclear = NO_SIGNAL.format(explained_of({"loss": fits.loss.name}))
+            warn(f"{unclear}: all units are kept", InferenceWarning)
         sets = path.sets
         kept = path.order if path.chosen is None else sets[path.chosen].kept
         before = [path.order, *(one.kept for one in sets)]

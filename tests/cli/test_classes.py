@@ -92,7 +92,7 @@ def test_answer_begins_with_shares_and_names_classes(run, species, asked):
     head = next(line for line in done.stdout.splitlines() if line.startswith("feature"))
     assert head.split()[:5] == ["feature", "share", "(interval)", "score", "(interval)"]
     assert "of entropy" in head
-    assert "share of the explained variance" in done.stdout
+    assert "share of the explained loss" in done.stdout
     assert "McFadden's R2" in done.stderr
     classes = pl.read_csv("out/classes.csv")
     assert classes.columns[:3] == ["feature", "outcome", "share"]

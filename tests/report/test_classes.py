@@ -68,13 +68,14 @@ def test_loss_and_unit_of_several_classes(multiclass):
     summary, text = summarize(result), text_of(report_html(result))
     assert summary["score_unit"] == "nats"
     assert "the scores behind them, in nats and with intervals of their own" in text
-    assert " % of what is explained (" in summary["leading"][0]["text"]
+    assert " % of the explained loss (" in summary["leading"][0]["text"]
+    assert "explained variance" not in text
     assert "the model's log-loss is" in text
     assert "that of the prevalences alone is" in text
     assert "of entropy" in text
     assert "variance" not in summary["quality"]["text"]
     interaction = result.interaction
-    assert interaction_text(interaction) in text
+    assert interaction_text(interaction, result.spec) in text
     assert summary["explained"]["interaction"] == interaction.value
 
 

@@ -3,6 +3,7 @@
 import sys
 import types
 import zipfile
+from dataclasses import replace
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
@@ -11,6 +12,7 @@ import pandas as pd
 import pytest
 
 import dfi
+from dfi.results.export import _about
 
 NAMES = ["=1+1", "b", "c"]
 RNG = np.random.default_rng(0)
@@ -104,3 +106,16 @@ def test_a_run_of_mlflow_gets_numbers_verdict_page_and_file(result, monkeypatch)
     assert logged.tags == {"dfi.trust": result.trust.grade}
     assert set(logged.files) == {"dfi/result.dfi", "dfi/report.html"}
     assert min(logged.files.values()) > 0
+
+
+def test_names_that_mlflow_would_log_as_one_are_refused(result, monkeypatch):
+    monkeypatch.setitem(sys.modules, "mlflow", types.ModuleType("mlflow"))
+    names = (*result.names[:-2], "a(b)", "a[b]")
+    with pytest.raises(ValueError, match=r"several features would be logged as 'dfi/share/a_b_'"):
+        replace(result, names=names, latent=None).log()
+
+
+def test_scores_of_another_loss_are_not_units_of_a_unit(result):
+    assert _about(result)["scores"] == "in units of the variance of the outcome"
+    nats = replace(result, spec={**result.spec, "loss": "log-loss", "unit": "nats"})
+    assert _about(nats)["scores"] == "in nats"

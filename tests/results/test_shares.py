@@ -167,11 +167,17 @@ def test_intervals_of_shares_follow_the_options_of_those_of_scores():
 def test_nothing_explained_has_no_shares_and_a_warning():
     result = build(explained=-0.45)
     assert result.explained.value < 2 * result.explained.se
-    with pytest.warns(InferenceWarning, match="the explained variance is not clearly above 0"):
+    with pytest.warns(InferenceWarning, match="the explained loss is not clearly above 0"):
         assert result.shares()["share"].isna().all()
     assert result.table()["share"].isna().all()
     assert result.interaction is None
     assert result.shares("null")["share"].notna().all()
+    flat = result.influence - result.influence.mean(axis=0) + 1e-6
+    with pytest.warns(InferenceWarning, match="the sum of the scores is not clearly above 0"):
+        replace(result, basis=replace(result.basis, values=flat)).shares("sum")
+    square = replace(result, spec={**result.spec, "loss": "squared-error"})
+    with pytest.warns(InferenceWarning, match="the explained variance is not clearly above 0"):
+        square.shares()
 
 
 def test_interaction_is_what_total_effects_count_more_than_once():

@@ -168,7 +168,7 @@ def _seeds(random_state: int | np.random.SeedSequence, n_repeats: int) -> list[i
 def _require_folds(n_folds: int, n_rows: int, labels: Rows | None) -> None:
     if n_folds < 2:
         raise InvalidParameterError(
-            f"{argument('cv', n_folds)}: at least 2 folds are needed, so rows are predicted "
+            f"{argument('cv', n_folds)}: at least 2 folds are needed, so that rows are predicted "
             "by models that did not see them.",
             "cv",
             f"To explain a fitted model as it is, use {argument('cv', 'prefit')}.",

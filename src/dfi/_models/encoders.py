@@ -54,7 +54,7 @@ def takes_missing(model: Estimator) -> bool:
     """Return whether a learner takes NaN in an array, by scikit-learn's tag for it.
 
     LightGBM, XGBoost and CatBoost have the tag too. A search and a transformed target do not hand
-    it on from the model inside, so one is asked; a scaled classifier may be one of a search.
+    it on from the model inside, so that one is asked; a scaled classifier may be one of a search.
     """
     parameters = model.get_params(deep=False) if hasattr(model, "get_params") else {}
     for inside in ("estimator", "regressor"):

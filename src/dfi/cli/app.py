@@ -210,7 +210,7 @@ def explain(
         from dfi.report.sections import section_summaries
         from dfi.results.text import everyday_text
         from dfi.results.views import finite, unit_rows
-        from dfi.results.words import null_label, quality_text, sample_text
+        from dfi.results.words import explained_of, null_label, quality_text, sample_text
 
         answers_interrupts.set(True)
         result = run.named(
@@ -280,6 +280,7 @@ def explain(
             top=top,
             unit=unit,
             null=null_label(result.spec),
+            whole=explained_of(result.spec),
             trust=str(result.trust),
         )
         for further in (kept, *sections):
@@ -594,7 +595,7 @@ def show(
         scores = scores.latent
     from dfi.results.file import thaw
     from dfi.results.views import SPACES, finite, unit_rows
-    from dfi.results.words import null_label, outcome_of, quality_text
+    from dfi.results.words import explained_of, null_label, outcome_of, quality_text
 
     rows, quality = unit_rows(scores), scores.quality
     if as_json:
@@ -621,6 +622,7 @@ def show(
         top=top,
         unit=SPACES[scores.space][0],
         null=null,
+        whole=explained_of(scores.spec),
         trust=str(scores.trust),
     )
 

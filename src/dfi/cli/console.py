@@ -314,13 +314,12 @@ def print_lines(text: str) -> None:
 
 
 def print_table(
-    rows: Rows, *, level: float, top: int, unit: str, trust: str, null: str = "of variance"
+    rows: Rows, *, level: float, top: int, unit: str, trust: str, null: str, whole: str
 ) -> None:
     """Print the leading units as an aligned table on standard output."""
     from dfi.results.columns import UNITS, written
     from dfi.results.numbers import percent
     from dfi.results.text import BELOW_ZERO, SEEN, UNRELATED
-    from dfi.results.words import SHARE
 
     RichConsole(highlight=False, soft_wrap=True).print(Text(printable(f"Trust: {trust}")))
     shown = list(rows[:top])
@@ -331,7 +330,7 @@ def print_table(
     if len(rows) > top:
         out.print(Text(f"... and {len(rows) - top} more (--top {len(rows)} shows all)"))
     told = f"{percent(level)} intervals; p adjusted by Holm over all {len(rows)}"
-    out.print(Text(f"{SHARE}, {told}" if shared else told))
+    out.print(Text(f"share of {whole}, {told}" if shared else told))
     if any(row["score"] is not None and row["score"] < 0 <= (row["ci_low"] or 0) for row in shown):
         out.print(Text(BELOW_ZERO))
     if gaps:

@@ -287,7 +287,12 @@ def with_thresholds(
         own = np.column_stack([np.interp(levels.ranks[part.rows], at, curve) for curve in curves.T])
         return np.asarray(whole + own - weights.mean(own))
 
-    return replace(_changed(counted, part, *members), members=alone)
+    found = _changed(counted, part, *members)
+    latent = found.latent
+    if latent is not None:
+        inner = {name: one.latent for name, one in alone.items() if one.latent is not None}
+        latent = replace(latent, members=inner)
+    return replace(found, latent=latent, members=alone)
 
 
 def with_quantile(

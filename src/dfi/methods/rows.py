@@ -131,7 +131,7 @@ def grouped_rows(fits: Fits) -> Finding | None:
     rows = fits.rows[:GROUP_ROWS]
     codes = {
         column.name: np.unique(
-            fits.table.matrix[rows][:, list(column.positions)], axis=0, return_inverse=True
+            fits.table.matrix[rows[:, None], list(column.positions)], axis=0, return_inverse=True
         )[1].reshape(-1)
         for column in fits.table.columns[: 2 * LOOKED_AT]
     }

@@ -523,7 +523,8 @@ def classes(result: Importance, *, top: int | None = 20, ax: Axes | None = None)
     what = "class" if outcome is None else outcome.part
     ax.set_xlabel(what, fontsize=9)
     known = bool(np.isfinite(share).any())
-    told = f"numbers: share of the explained variance of the {what}" if known else ""
+    whole = words.explained_of(result.spec)
+    told = f"numbers: share of {whole} of the {what}" if known else ""
     many = f"the {len(scores)} largest of {len(result.names)}"
     titles = [many] * (len(scores) < len(result.names)) + [told] * known
     ax.set_title("\n".join(titles), loc="left", fontsize=9)

@@ -156,7 +156,8 @@ def importance(
     if shared:
         told = "" if how is None else f", {how}"
         variance = f"share of the explained {shown_unit}"
-        label = f"{variance if unit == words.VARIANCE else words.SHARE} (%){told}"
+        plain = f"share of {words.explained_of(result.spec)}"
+        label = f"{variance if unit == words.VARIANCE else plain} (%){told}"
     elif result.space == "group" and unit != words.VARIANCE:
         label = f"{label}, {unit}"
     if result.difference:

@@ -8,6 +8,7 @@ import numpy as np
 
 from dfi._parameters import validated
 from dfi.plots import style
+from dfi.results import words
 from dfi.results.numbers import percent
 from dfi.results.tree import SHARES, SLIGHT, branches, signal_tree
 
@@ -71,7 +72,8 @@ def tree(result: Importance, *, top: int | None = 20, ax: Axes | None = None) ->
     ticks = np.linspace(1.0, 0.0, 6)
     style.write_ticks(ax.xaxis, ticks, [f"{100 * at:.0f} %" for at in ticks])
     ax.set_xlabel("signal that they share")
-    title = "numbers: share of the explained variance, of a feature and of those that join"
+    whole = words.explained_of(result.spec)
+    title = f"numbers: share of {whole}, of a feature and of those that join"
     many = f"the {len(found.names)} largest of {len(result.names)}\n"
     ax.set_title(many * (len(found.names) < len(result.names)) + title, loc="left", fontsize=9)
     style.quiet_frame(ax)

@@ -160,6 +160,7 @@ def report_html(
             "groups": summary["groups"] or [],
             "level": summary["level"],
             "null": summary["null_name"],
+            "whole": summary["whole"],
             "spec": summary["spec"],
             "file": "importance",
             **({} if local is None else {"rows": local}),

@@ -70,7 +70,7 @@ def pairs_summary(found: Interactions) -> Plain:
         row["significant"] = row["p_adj"] is not None and row["p_adj"] < views.CHANCE
     sure = [row for row in rows if row["significant"]]
     said = [
-        f"{row['name']}: {percent(row['share'])} of what is explained "
+        f"{row['name']}: {percent(row['share'])} of the explained variance "
         f"({percent(row['share_low'])} to {percent(row['share_high'])})"
         for row in sure[:LEADING]
         if row["share"] is not None

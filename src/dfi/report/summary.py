@@ -78,6 +78,7 @@ def summarize(
         "mean_name": _mean_name(outcome),
         "score_unit": words.variance_of(spec, target) if unit == words.VARIANCE else unit,
         "squares": unit == words.VARIANCE,
+        "whole": words.explained_of(spec),
         "sampled_of": spec["explained_of"] if words.sample_text(spec) else None,
         "null_label": words.null_label(spec),
         "null_name": words.null_of(spec, target),
@@ -168,7 +169,7 @@ def _explained(result: Importance, target: str | None = None) -> Plain | None:
         "are of this."
     )
     if interaction is not None:
-        text += f" {words.interaction_text(interaction)}"
+        text += f" {words.interaction_text(interaction, result.spec)}"
     return {
         "value": views.finite(explained.value),
         "null": views.finite(null.value),
@@ -629,8 +630,7 @@ def _leading(row: Plain, target: str | None, spec: Mapping[str, object]) -> str:
             f"does not vary, or has no standard error: score {number(row['score'])}, no interval."
         )
     if row.get("share") is not None:
-        whole = "the explained variance" if words.is_square(spec) else "what is explained"
-        text = f"{percent(row['share'])} of {whole}"
+        text = f"{percent(row['share'])} of {words.explained_of(spec)}"
         ends = [percent(row[key]) for key in ("share_low", "share_high") if row[key] is not None]
     else:
         text = f"score {number(row['score'])}{unit}"

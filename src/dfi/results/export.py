@@ -6,6 +6,7 @@ import io
 import math
 import re
 import tempfile
+from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -88,8 +89,15 @@ def log_to_mlflow(result: Importance, prefix: str) -> None:
         values = table.get(key)
         if values is not None:
             metrics |= {f"{key}/{name}": v for name, v in zip(result.names, values, strict=True)}
-    finite = {name: float(value) for name, value in metrics.items() if math.isfinite(value)}
-    mlflow.log_metrics({_metric(f"{prefix}/{name}"): value for name, value in finite.items()})
+    named = {name: _metric(f"{prefix}/{name}") for name in metrics}
+    if len(set(named.values())) < len(named):
+        alike = [name for name, times in Counter(named.values()).items() if times > 1]
+        raise ValueError(
+            f"MLflow takes letters, digits and _-./ in names, so several features would be logged "
+            f"as {alike[0]!r}: rename them"
+        )
+    finite = {named[name]: float(value) for name, value in metrics.items() if math.isfinite(value)}
+    mlflow.log_metrics(finite)
     mlflow.set_tag(f"{prefix}.trust", str(result.trust.grade))
     with tempfile.TemporaryDirectory() as folder:
         result.save(Path(folder) / "result.dfi")
@@ -107,7 +115,7 @@ def _cell(value: object) -> object:
 
 def _about(result: Importance) -> dict[str, str]:
     """Return what a reader of the table must know, each with its heading."""
-    outcome = words.outcome_of(result.spec, result.by_outcome)
+    outcome, unit = words.outcome_of(result.spec, result.by_outcome), words.unit_of(result.spec)
     told = {
         "outcome": words.name_of(result.spec),
         "explains": None if outcome is None else outcome.text,
@@ -115,7 +123,7 @@ def _about(result: Importance) -> dict[str, str]:
         "quality": words.quality_text(result.quality),
         "rows": str(result.basis.n_rows),
         "intervals": f"{100 * result.level:.4g} %",
-        "scores": f"in units of the {words.unit_of(result.spec)}",
+        "scores": f"in {'units of the ' * (unit == words.VARIANCE)}{unit}",
         "raw table": everyday_text(result),
         "missing": missing_text(result),
         "method": str(result.spec.get("method", "")),

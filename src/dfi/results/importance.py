@@ -20,6 +20,7 @@ from dfi.inference.influence import Influence, InfluenceRows, read_only
 from dfi.inference.intervals import check_level
 from dfi.inference.shares import beside
 from dfi.inference.tests import Estimate, UnitInference, estimate_one
+from dfi.results import words
 from dfi.results.algebra import subtracted, summed, warn_of_sums
 from dfi.results.columns import INTERVALS, OUTCOMES, RANKS, SHARES, TESTS, UNITS, in_order
 from dfi.results.file import FileFormatError, freeze, pack, read_file, thaw, unpack, write_file
@@ -66,16 +67,10 @@ if TYPE_CHECKING:
 
 __all__ = ["Importance", "Quality", "load"]
 
-NOTHING_EXPLAINED = f"{NO_SIGNAL}: shares of it mean nothing and are NaN"
-
 GroupScores = Literal["sum", "joint", "shapley"]
 """How a group is scored: by the sum of its columns, as one, or by what it adds along orders."""
 
-_TOTALS = {
-    "explained": "what is explained",
-    "null": "the null loss",
-    "sum": "the sum of the scores",
-}
+_TOTALS = {"null": "the null loss", "sum": "the sum of the scores"}
 _NO_UNITS = np.zeros(0, dtype=np.bool_)
 
 
@@ -399,7 +394,8 @@ class Importance:
         if not columns:
             raise ValueError(unknown_total(of))
         if np.isnan(columns["share"]).all():
-            warn(NOTHING_EXPLAINED.replace("what is explained", _TOTALS[of]), InferenceWarning)
+            unclear = NO_SIGNAL.format(_TOTALS.get(of, words.explained_of(self.spec)))
+            warn(f"{unclear}: shares of it mean nothing and are NaN", InferenceWarning)
         return self._frame(columns, SHARES)
 
     @property

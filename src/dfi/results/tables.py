@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 ShareOf = Literal["explained", "null", "sum"]
 """What a share is of: what is explained, the null loss, the sum of the scores."""
 
-NO_SIGNAL = "the explained variance is not clearly above 0 (less than two standard errors)"
+NO_SIGNAL = "{} is not clearly above 0 (less than two standard errors)"
 
 SHARE_COLUMNS = {"share": "share", "share_low": "ci_low", "share_high": "ci_high"}
 """Columns of a table about the share of a unit, and their names beside each other alone."""

@@ -64,7 +64,7 @@ def result_text(result: Importance) -> str:
     if result.space != "latent" and how != "shapley":
         together = result.interaction
     if together is not None:
-        lines.append(words.interaction_text(together))
+        lines.append(words.interaction_text(together, result.spec))
     shown = [row.get(key, 0.0) for row in rows[:SHOWN_ROWS] for key in ("share", "score")]
     if result.nonnegative and min(shown) < 0.0:
         lines.append(BELOW_ZERO)

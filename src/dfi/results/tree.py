@@ -33,6 +33,7 @@ from dfi._docstrings import exemplified
 from dfi._parameters import validated
 from dfi.inference.influence import read_only
 from dfi.inference.shares import CLEAR
+from dfi.results import words
 from dfi.results.columns import JOINS, in_order
 from dfi.results.file import FrozenRecord, freeze, thaw
 from dfi.results.numbers import SHOWN_ROWS, bare_percent, more_text, text_table
@@ -303,7 +304,8 @@ def signal_tree(result: Importance, top: int | None = None) -> SignalTree:
     p = len(result.names)
     whole = result.parts.summed(np.eye(p + 1)[p:])
     if not whole.mean[0] > CLEAR * whole.se[0]:
-        raise ValueError(f"{NO_SIGNAL}: there is no signal that features could share")
+        unclear = NO_SIGNAL.format(words.explained_of(result.spec))
+        raise ValueError(f"{unclear}: there is no signal that features could share")
     signal = np.maximum(latent.parts.mean[:p], 0.0)
     clear = result.parts.mean[:p] > CLEAR * result.parts.se[:p]
     chosen = np.sort(leading(result.parts.mean[:p], top))

@@ -198,7 +198,7 @@ def _unclear(result: Importance) -> Finding | None:
     return Finding(
         "unclear",
         "distrust",
-        "the explained variance is not clearly above 0 "
+        f"{words.explained_of(result.spec)} is not clearly above 0 "
         f"({explained.value:.3g}, standard error {explained.se:.2g})",
         {"explained": explained.value, "se": explained.se},
         "Shares of it mean nothing. Use more rows, or another model",

@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from dfi._models.quality import Quality
     from dfi.inference.tests import Estimate
 
-SHARE = "share of the explained variance"
 """What the first number of a unit is."""
 
 VARIANCE = "variance of the outcome"
@@ -118,6 +117,11 @@ def is_square(spec: Mapping[str, object]) -> bool:
     return loss_of(spec) in _SQUARES
 
 
+def explained_of(spec: Mapping[str, object]) -> str:
+    """Return what shares are of, in words."""
+    return "the explained variance" if is_square(spec) else "the explained loss"
+
+
 def unit_of(spec: Mapping[str, object]) -> str:
     told = spec.get("unit")
     if isinstance(told, str):
@@ -187,12 +191,12 @@ def sample_text(spec: Mapping[str, object]) -> str:
     return f"{rows:,} of {of:,} rows explained: {why}"
 
 
-def interaction_text(found: Estimate) -> str:
+def interaction_text(found: Estimate, spec: Mapping[str, object]) -> str:
     """Say how much of what is explained features do together, not each for itself."""
     if found.ci_high <= 0.0:
         return "No interactions are seen."
     interval = f"{percent(max(found.ci_low, 0.0))} to {percent(found.ci_high)}"
     return (
-        f"Interactions: at most {percent(max(found.value, 0.0))} of the explained variance "
+        f"Interactions: at most {percent(max(found.value, 0.0))} of {explained_of(spec)} "
         f"({percent(found.level)} interval {interval})."
     )

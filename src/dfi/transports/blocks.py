@@ -1122,10 +1122,7 @@ class BlockTransport(FittedTransport):
     def jackknife(self, scores: Scores, task: Task) -> Scores:
         """Compare refits on some of the rows: models, rows and donors are kept."""
         folds = thin(task.folds, JACKKNIFE_ROWS, task.weights)
-        prepared = [
-            tuple(_of_refits(self.line_model(m), task) for m in fold_lines(fold, task).models)
-            for fold in folds
-        ]
+        read = [fold_lines(fold, task).models for fold in folds]
         few = min(JACKKNIFE_DONORS, task.options.donors or JACKKNIFE_DONORS)
         options = replace(task.options, donors=few)
         task = replace(task, options=options)
@@ -1153,6 +1150,11 @@ class BlockTransport(FittedTransport):
                 # rows that were left out can lie anywhere where columns are nearly collinear
                 mass = np.where(np.isin(np.arange(len(mass)), task.rows[rows]), mass, 0.0)
             asked = replace(thinned, weights=replace(task.weights, values=mass))
+            # a refit has margins of its own, by which the models' rows are values again
+            prepared = [
+                tuple(_of_refits(fitted.line_model(model), task) for model in models)
+                for models in read
+            ]
             found = fitted._scores(asked, prepared, joints, kept)
             values = np.hstack([found.latent, found.attributed])
             if refit is None:

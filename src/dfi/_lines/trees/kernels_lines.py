@@ -14,7 +14,7 @@ together, they make the whole ensemble a step function, of which any function ha
 **Probabilities of K classes** (:func:`softmax_moments`): the jumps of the trees of all classes are
 merged. On each piece ``p_k = e_k / S`` with ``e_k = exp(s_k)`` and ``S`` their sum. Along the line
 ``C(t) = int dF / S``, and likewise with ``dH`` and ``dF / S^2``; only one class's ``e_k`` changes
-at a jump, so class is credited ``e_k (C - C at its last jump)`` there: one step a jump for
+at a jump, so that class is credited ``e_k (C - C at its last jump)`` there: one step a jump for
 all classes together, however many there are.
 """
 

@@ -34,7 +34,7 @@
     function share(value) { return (100 * value).toFixed(1); }
     if (row.share !== null && row.share !== undefined) {
       var ends = row.share_low === null ? "" : " (" + share(row.share_low) + " to " + share(row.share_high) + " %)";
-      said.push(share(row.share) + " %" + ends + " of the explained variance");
+      said.push(share(row.share) + " %" + ends + " of " + data.whole);
     }
     said.push("score " + digits(row.score) + (row.ci_low === null ? "" : " (" + digits(row.ci_low) + " to " + digits(row.ci_high) + ")"));
     if (row.ci_low !== null) { said.push("in brackets " + level + " % intervals"); }
