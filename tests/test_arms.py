@@ -230,5 +230,5 @@ def test_the_page_begins_with_average_effects_and_orders_what_has_no_shares(tmp_
     assert table["score"].is_monotonic_decreasing
     assert result.parts.mean.argmax() != result.scores.argmax()
     answer = page.split("The answer", 1)[1].split("How much each", 1)[0]
-    assert "The average effects: much against none " in answer
+    assert "Average effects: much against none " in answer
     assert "effects differ from row to row" in answer

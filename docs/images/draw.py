@@ -1,4 +1,4 @@
-"""Draw report.png and plots.png from what `make demo` wrote: python docs/images/draw.py dfi-demo.
+"""Draw the pictures of pages, some from `make demo`: python docs/images/draw.py dfi-demo.
 
 Needs chromium and selenium, as the browser tests do.
 """
@@ -12,6 +12,7 @@ from matplotlib.figure import Figure
 from PIL import Image
 from selenium import webdriver
 from selenium.webdriver.chrome.service import Service
+from sklearn.datasets import load_diabetes
 
 import dfi
 
@@ -57,7 +58,16 @@ def draw_plots(result: dfi.Importance) -> None:
     Image.open(stream).convert("RGB").quantize(128).save(HERE / "plots.png", optimize=True)
 
 
+def draw_shares() -> None:
+    """Draw the bar charts of the README's example and of the site's first page."""
+    X, y = load_diabetes(return_X_y=True, as_frame=True, scaled=False)
+    for name, learner in (("readme", "auto"), ("home", "linear")):
+        figure = dfi.explain(X, y, learner).plot().figure
+        figure.savefig(HERE / f"{name}.png", dpi=150)
+
+
 if __name__ == "__main__":
     demo = Path(sys.argv[1] if len(sys.argv) > 1 else "dfi-demo")
+    draw_shares()
     draw_report(demo / "report.html")
     draw_plots(dfi.load(demo / "result.dfi"))

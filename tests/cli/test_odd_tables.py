@@ -155,7 +155,7 @@ JSON = {
     "NaN": (as_json(lambda k, r: {**r, "c": float("nan")} if k == 3 else r),
             "line 4 is not JSON lines, one object per line: NaN is not JSON: write null"),
     "a half line": (as_json() + '\n{"a": 1,', "line 61 is not JSON lines"),
-    "a number": (as_json() + "\n3", "one object per line: it is no object"),
+    "a number": (as_json() + "\n3", "one object per line: it is not an object"),
     "a name twice": (as_json().replace('"b"', '"a"'), "the column name 'a' appears more than once"),
 }  # fmt: skip
 

@@ -287,3 +287,16 @@ def test_fitted_models_get_the_columns_that_they_know():
     table = pd.DataFrame({"day": pd.Series(DATES).astype("datetime64[ns]"), "x": X})
     with pytest.raises(TypeError, match="'day' holds dates or times"):
         dfi.explain(table, Y, lambda rows: rows["x"], cv="prefit")
+
+
+@pytest.mark.parametrize(
+    ("make", "kind"),
+    [(lambda y: bool(y > 0), "binary"), (lambda y: float(round(y, 3)), "real")],
+    ids=["booleans", "numbers"],
+)
+def test_outcome_of_python_objects_is_what_they_are(make, kind):
+    y = pd.Series([make(value) for value in Y], dtype=object)
+    result = dfi.explain(pd.DataFrame({"x": X}), y, "linear", cv=2, diagnose=False)
+    assert result.spec["outcome"]["kind"] == kind
+    plain = dfi.explain(pd.DataFrame({"x": X}), y.to_list(), "linear", cv=2, diagnose=False)
+    np.testing.assert_array_equal(result.scores, plain.scores)

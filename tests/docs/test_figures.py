@@ -119,7 +119,7 @@ def test_first_page_says_in_words_what_it_prints():
     text = (DOCS / "index.md").read_text()
     shown = dict(re.findall(r"^ +(bmi|s5|bp) +0\.(\d+) ", text, re.MULTILINE))
     told = said(
-        r"\*\*Body mass accounts for (\d+) % of the explained variance\*\*, ± 5. A "
+        r"\*\*Body mass accounts for (\d+) % of the explained variance\*\* \(24 to 40 %\)\. A "
         r"serum measurement \((\d+) %\) and blood pressure \((\d+) %\) follow", text,
     )  # fmt: skip
     assert told == [float(shown[name]) for name in ("bmi", "s5", "bp")]

@@ -40,6 +40,23 @@ def test_row_that_rules_a_score_is_named_as_its_table_names_it(labelled):
     assert found.trust != "sound"
 
 
+def test_row_that_rules_how_signal_is_shared_is_named():
+    """It breaks a correlation, and with it how the signal is divided; scores hardly move."""
+    generator = np.random.default_rng(1)
+    X = generator.standard_normal((300, 3))
+    X[:, 1] = X[:, 0] + 0.3 * X[:, 1]
+    y = X @ [1.0, 1.0, 0.5] + generator.standard_normal(300)
+    assert not [f for f in dfi.explain(X, y, "linear").findings if f.kind == "ruling row"]
+    X[7, :2] = 6.0, -6.0
+    found = dfi.explain(X, y, "linear")
+    (finding,) = [finding for finding in found.findings if finding.kind == "ruling row"]
+    assert finding.severity == "care"
+    assert finding.what.startswith("row 7 alone holds most of the squared influence on the share")
+    assert finding.about == ("x0", "x1")
+    assert found.trust.by_feature["x0"] == "with care"
+    assert found.trust.by_feature["x2"] == "sound"
+
+
 def test_row_is_named_by_its_place_in_the_table_before_rows_were_left_out():
     X, y = table()
     X.loc[17, "b"], y[17] = 40.0, -30.0

@@ -116,7 +116,7 @@ def test_shapley_values_of_halves_add_up_to_the_cross_form_of_r2(explained):
         lost += np.sum((y[fold.test] - first) * (y[fold.test] - last))
     assert found.total.value == pytest.approx(np.var(y) - lost / len(y), rel=1e-9)
     assert found.spec["group_scores"] == "shapley"
-    assert "Importance (group, shapley): 4 units" in repr(found)
+    assert "Importance (group, shapley): 4 groups" in repr(found)
 
 
 def test_shared_atoms_are_divided_evenly():

@@ -202,7 +202,7 @@ def test_weights_count_rows_twice() -> None:
     [
         ([("x0", "x9")], ValueError, "no unit 'x9'"),
         ([("x0", "x0")], ValueError, "with itself is not a pair"),
-        ([], ValueError, "names no pair"),
+        ([], ValueError, "pairs is empty"),
         (("x0", "x1"), TypeError, r"pass pairs=\[\('x0', 'x1'\)\]"),
         ([("x0", "x1", "x2")], TypeError, "a tuple of two names"),
         (["x0"], TypeError, "a tuple of two names"),

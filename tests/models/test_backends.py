@@ -176,6 +176,9 @@ class Bar:
     def update(self, step):
         self.told.append(step)
 
+    def set_postfix_str(self, text, refresh):
+        pass
+
 
 @pytest.mark.parametrize("name", ["default", "categories", "copula"])
 def test_the_caller_tells_the_progress_of_tasks_that_left(name, far, monkeypatch):

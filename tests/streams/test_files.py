@@ -238,7 +238,9 @@ def test_lazy_tables_that_fail(table, tmp_path):
     missing = pl.scan_parquet(tmp_path / "no.parquet")
     refused("X is a LazyFrame that cannot be read .*no.parquet", missing)
     failing = table.lazy().with_columns(pl.col("c").str.to_integer().alias("d"))
-    refused(r"X is a LazyFrame that cannot be read \(ComputeError: .*\): see that it can", failing)
+    refused(
+        r"X is a LazyFrame that cannot be read \(ComputeError: .*\): check that it can", failing
+    )
     con = duckdb.connect()
     con.register("t", table.to_arrow())
     relation = con.sql("select * from t")

@@ -204,8 +204,11 @@ def read_everyday_outcome(y: Native, *, classes: bool) -> tuple[Native, Reader |
     column = as_series(y)
     if column.dtype not in (nw.String, nw.Object):
         return y, None
-    reader = _number_reader(_distinct(column))
-    few = len({*map(_bare, _distinct(column))} - _GAPS) <= _IDENTIFIER_LEVELS
+    cells = _distinct(column)
+    if any(not isinstance(cell, str) for cell in cells):
+        return y, None
+    reader = _number_reader(cells)
+    few = len({*map(_bare, cells)} - _GAPS) <= _IDENTIFIER_LEVELS
     if reader is None or classes or few:
         reader = _label_reader(column)
     if reader is None:

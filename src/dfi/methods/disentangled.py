@@ -527,7 +527,8 @@ class Disentangled(Method):
         few = (small_sample(fits, form), two_folds(fits, checked), grouped_rows(fits))
         findings += [finding for finding in few if finding is not None]
         if self.diagnose:
-            findings += ruling_rows(fits, scores, membership, task)
+            of_rows = None if parts is None else parts.attributed
+            findings += ruling_rows(fits, scores, membership, of_rows, task)
         warn_of(findings)
         diagnostics["findings"] = [finding.as_dict() for finding in findings]
         if stretch is not None:

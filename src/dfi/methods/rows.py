@@ -9,11 +9,15 @@ import numpy as np
 from dfi._findings import Finding, listed
 from dfi._parameters import argument, worded
 from dfi._scoring.forms import CROSSED, ScoreForm
+from dfi.inference.shares import CLEAR
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from dfi._findings import Severity
     from dfi._models.fits import Fits
     from dfi._scoring.scores import Scores, Task
-    from dfi._types import Floats
+    from dfi._types import Bools, Floats
     from dfi.methods.totals import Totals
     from dfi.transports.base import FittedTransport
     from dfi.transports.covariance import Estimated
@@ -161,40 +165,72 @@ def grouped_rows(fits: Fits) -> Finding | None:
 
 
 RULES, WORTH_NAMING = 0.5, 0.05
-"""Share of a score's squared influence above which one row rules it; share of the whole from which
-a score is looked at."""
+"""Part of a squared influence above which one row rules a score or a share; part of the whole from
+which these are looked at."""
 
 
-def ruling_rows(fits: Fits, scores: Scores, membership: Floats, task: Task) -> list[Finding]:
-    """Say which rows hold most of the squared influence on a score."""
+def ruling_rows(
+    fits: Fits, scores: Scores, membership: Floats, parts: Floats | None, task: Task
+) -> list[Finding]:
+    """Say which rows hold most of the squared influence on a score, or on a share of ``parts``."""
     weights = task.weights.take(scores.rows)
     influence = scores.attributed @ membership
     means = weights.mean(influence)
-    held = (weights.values[:, None] * (influence - means)) ** 2
-    total = held.sum(axis=0)
-    share = np.divide(held.max(axis=0), total, out=np.zeros(len(means)), where=total > 0)
     spread = float(weights.mean((task.y[scores.rows] - weights.mean(task.y[scores.rows])) ** 2)[0])
-    share[np.abs(means) < WORTH_NAMING * max(spread, means.sum())] = 0.0
-    ruled: dict[int, list[int]] = {}
-    for unit in np.argsort(-share):
-        if share[unit] > RULES:
-            ruled.setdefault(int(held[:, unit].argmax()), []).append(int(unit))
-    found = []
-    for row, units in ruled.items():
-        names = tuple(task.names[unit] for unit in units)
-        label, most = fits.data.label_of(int(scores.rows[row])), float(share[units[0]])
-        most_of = f"{100 * most:.0f} %" if len(units) == 1 else "most"
-        found.append(
-            Finding(
-                "ruling row",
-                "distrust",
-                f"row {label} alone holds {most_of} of the squared influence on {listed(names)}",
-                {"share": most},
-                "Look at it, and explain the table without it too",
-                names,
-            )
-        )
-    return found
+    worth = np.abs(means) >= WORTH_NAMING * max(spread, means.sum())
+    ruled = _ruled(weights.values[:, None] * (influence - means), worth)
+    found = [
+        _ruling_row(fits, scores.rows[row], units, task.names, "distrust", "")
+        for row, units in ruled.items()
+    ]
+    if parts is None:
+        return found
+    values = parts @ membership
+    whole = values.sum(axis=1)
+    size = float(weights.mean(whole)[0])
+    if size <= CLEAR * float(weights.standard_error(whole[:, None])[0]):
+        return found
+    shares = weights.mean(values) / size
+    told = {unit for units in ruled.values() for unit in units}
+    worth = (np.abs(shares) >= WORTH_NAMING) & ~np.isin(np.arange(len(shares)), list(told))
+    held = weights.values[:, None] * (values - np.outer(whole, shares))
+    return found + [
+        _ruling_row(fits, scores.rows[row], units, task.names, "care", "the share of ")
+        for row, units in _ruled(held, worth).items()
+    ]
+
+
+def _ruled(influence: Floats, worth: Bools) -> dict[int, dict[int, float]]:
+    """Return the rows that rule units, and how much of the squared influence each of them holds."""
+    held = influence**2
+    total = held.sum(axis=0)
+    most = np.divide(held.max(axis=0), total, out=np.zeros(len(total)), where=total > 0) * worth
+    ruled: dict[int, dict[int, float]] = {}
+    for unit in np.argsort(-most):
+        if most[unit] > RULES:
+            ruled.setdefault(int(held[:, unit].argmax()), {})[int(unit)] = float(most[unit])
+    return ruled
+
+
+def _ruling_row(
+    fits: Fits,
+    row: int,
+    units: Mapping[int, float],
+    names: Sequence[str],
+    severity: Severity,
+    what: str,
+) -> Finding:
+    about, most = tuple(names[unit] for unit in units), max(units.values())
+    most_of = f"{100 * most:.0f} %" if len(units) == 1 else "most"
+    return Finding(
+        "ruling row",
+        severity,
+        f"row {fits.data.label_of(int(row))} alone holds {most_of} of the squared influence on "
+        f"{what}{listed(about)}",
+        {"share": most},
+        "Look at it, and explain the table without it too",
+        about,
+    )
 
 
 def _bias_of_few_rows(estimate: Estimated) -> str:

@@ -32,7 +32,6 @@ from dfi._models.predictor import UnpredictedError
 from dfi._scoring.sampling import merged_scores, restricted
 from dfi._scoring.scores import LineModels
 from dfi._scoring.sensitivity import Summed
-from dfi.transports.straight import StraightTransport
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -101,7 +100,7 @@ def seconds_ahead(transport: FittedTransport, task: Task, folds: Sequence[FoldMo
             return 0.0
     each = max(long - short, 0.0) / (PILOT_ROWS[1] - PILOT_ROWS[0])
     rows = sum(len(fold.test) for fold in folds)
-    if not isinstance(transport, StraightTransport) and not task.fixed:
+    if transport.refits_for_error and not task.fixed:
         rows += REFITTED_ROWS
     return len(folds) * max(short - each * PILOT_ROWS[0], 0.0) + each * rows
 

@@ -392,6 +392,9 @@ class Transport(TransformerMixin, BaseEstimator):
 class FittedTransport(ABC):
     """A transport that was fitted to rows."""
 
+    refits_for_error: ClassVar[bool] = True
+    """Whether its own error is found by refits, not by a formula."""
+
     if TYPE_CHECKING:
         # fields of some transports, properties of others
 

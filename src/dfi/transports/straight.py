@@ -104,6 +104,7 @@ class Attributed:
 class StraightTransport(FittedTransport):
     """A fitted transport whose latent lines are straight, in feature or in score space."""
 
+    refits_for_error: ClassVar[bool] = False
     bends_models: ClassVar[bool] = False
     """Whether models are other functions where lines are straight, and move with a refit."""
 

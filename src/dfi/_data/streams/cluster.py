@@ -115,7 +115,7 @@ def _check_chunks(X: Native, role: str, given: Native) -> None:
     if not all(known) and given.chunks[0] != X.chunks[0]:
         raise ValueError(
             f"{'X' if known[1] else role} is a dask array whose chunks have unknown lengths, so "
-            f"that {role} cannot be aligned with X: call compute_chunk_sizes() on both first"
+            f"{role} cannot be aligned with X: call compute_chunk_sizes() on both first"
         )
     if all(known) and given.shape[0] != X.shape[0]:
         raise ValueError(
