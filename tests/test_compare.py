@@ -154,6 +154,7 @@ def test_binary_outcomes_and_classifiers() -> None:
     [
         ({"methods": "lime"}, ValueError, "unknown method 'lime'"),
         ({"methods": "loca"}, ValueError, "did you mean 'loco'"),
+        ({"methods": "linear"}, ValueError, "it is a learner, pass estimator='linear'"),
         ({"methods": []}, ValueError, "methods is empty"),
         ({"methods": 3}, TypeError, "methods must be 'all'"),
         ({"methods": [3]}, TypeError, "a name or a comparator, got int"),

@@ -30,6 +30,11 @@ def test_a_few_rows_are_refused_in_words_about_rows(estimator, n):
         assert np.isfinite(dfi.explain(X, y, estimator, cv=2, diagnose=False).scores).all()
 
 
+def test_five_rows_are_not_sent_to_fewer_than_two_folds():
+    with pytest.raises(ValueError, match=r"Use cv=2, or more data\.$"):
+        dfi.explain(*table(5))
+
+
 @pytest.mark.parametrize(
     ("estimator", "n"),
     [

@@ -111,7 +111,7 @@ def warn_of(findings: Iterable[Finding]) -> None:
             texts[WARNINGS[finding.kind]].append(finding.text)
     for category, told in texts.items():
         if told:
-            warn(". ".join(told), category)
+            warn(". ".join([told[0], *(text[0].upper() + text[1:] for text in told[1:])]), category)
 
 
 def listed(names: Sequence[str]) -> str:
@@ -120,6 +120,11 @@ def listed(names: Sequence[str]) -> str:
     if len(names) > 3:
         return ", ".join(shown) + f" and {len(names) - 3} more"
     return " and ".join([", ".join(shown[:-1]), shown[-1]] if len(shown) > 1 else shown)
+
+
+def skill_text(skill: float) -> str:
+    """Return a skill with three decimals, or what is left of one that a gross outlier made huge."""
+    return f"{skill:.3g}" if abs(skill) >= 1e4 else f"{skill:.3f}"
 
 
 def in_percent(share: float) -> str:

@@ -104,6 +104,7 @@ def test_dates_and_identifiers_are_told(run, everyday):
     assert len(columns) == 12
     assert columns["when"]["kind"] == "date, as days"
     assert columns["name"]["notes"] == ["is left out: 117 different texts in 117 rows"]
+    assert "when" not in run("doctor", "data.csv", "-y", "y").stderr
 
 
 def test_columns_that_cannot_be_read_are_told_together(run, everyday):

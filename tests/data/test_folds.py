@@ -127,6 +127,7 @@ def test_pairs_of_rows_and_masks() -> None:
         (1, {}, "cv=1: at least 2 folds are needed"),
         (0, {}, "cv=0: at least 2 folds are needed"),
         (21, {}, "X has 40 rows, too few for 21 folds: each fold needs two rows or more."),
+        (21, {}, "Use cv=20 or fewer folds, or more data."),
         (LeaveOneOut(), {}, "X has 40 rows, too few for 40 folds"),
         (5, {"n_repeats": 0}, "n_repeats must be a whole number of 1 or more, got 0"),
         (5, {"n_repeats": 1.5}, "n_repeats must be a whole number of 1 or more, got 1.5"),

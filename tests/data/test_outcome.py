@@ -204,6 +204,7 @@ def test_things_that_are_no_numbers(y: object, text: str) -> None:
         ([2.5, 2.5, 2.5], "y is constant (every value is 2.5): there is nothing to explain."),
         ([0.3, 0.1 + 0.2, 0.3], "y is constant"),
         ([1.0, 2.0], "X has 3 rows and y has 2 values; they must be the same rows."),
+        (["time", "event"], "If these are names of columns of X: a time and its event need task="),
         (np.ones((3, 2)), "y is constant (every value is 1)"),
         ([[1.0, 2.0]] * 3, "y has 2 columns; it must be one. Explain them one at a time."),
         (

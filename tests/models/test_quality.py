@@ -1,6 +1,7 @@
 """The fit of the model: losses against scikit-learn, AUC and DeLong against a pairwise twin."""
 
 import copy
+import re
 import warnings
 
 import numpy as np
@@ -17,6 +18,7 @@ from dfi._models.quality import (
     regression_quality,
 )
 from dfi.losses import BRIER, GAMMA, LOG_LOSS, POISSON, SQUARED_ERROR, absolute
+from dfi.results.words import quality_text
 from dfi.warnings import WeakModelWarning
 
 
@@ -205,6 +207,14 @@ def test_classes_add_up():
             folds(p[:, 0]), one_hot[:, 0], ones(90), loss=BRIER)})  # fmt: skip
     with pytest.raises(ValueError, match="at least one"):
         combined_quality({})
+
+
+def test_a_skill_that_an_outlier_made_huge_is_told_in_few_digits():
+    y = np.arange(90.0)
+    with pytest.warns(WeakModelWarning, match=r"\(R2 = -\d\.\d+e\+\d\d\)"):
+        found = regression_quality(folds(np.where(y == 40, 1e10, y)), y, ones(90))
+    for text in (quality_text(found), repr(found)):
+        assert re.search(r"R2 -\d\.\d+e\+\d\d.*spread over folds \d\.\d+e\+\d\d", text)
 
 
 @pytest.mark.parametrize(

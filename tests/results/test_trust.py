@@ -116,6 +116,8 @@ def test_only_what_makes_numbers_wrong_is_a_warning():
         warn_of(quiet)
     with pytest.warns(dfi.warnings.ImplausibleScoreWarning, match="^sum of distrust. Look$"):
         warn_of([*quiet, finding("distrust")])
+    with pytest.warns(dfi.warnings.ImplausibleScoreWarning, match="^sum of .* Look. Sum of .*"):
+        warn_of([finding("distrust"), finding("distrust")])
 
 
 def test_classes_are_judged_together_and_apart():

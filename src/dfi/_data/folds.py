@@ -185,7 +185,7 @@ def _require_enough(n_folds: int, n_rows: int) -> None:
     if n_rows < 2 * n_folds:
         most = n_rows // 2
         fewer = (
-            f"Use {argument('cv', most)} or fewer folds, or more data."
+            f"Use {argument('cv', most)}{' or fewer folds' * (most > 2)}, or more data."
             if most > 1
             else "Use more data."
         )

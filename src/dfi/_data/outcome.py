@@ -184,7 +184,7 @@ def read_outcome(
     if len(vector.reading) != n_rows:
         raise ValueError(
             f"{TABLE} has {n_rows} rows and {TARGET} has {len(vector.reading)} values; they must "
-            "be the same rows."
+            "be the same rows." + _names_meant(y)
         )
     if n_rows == 0:
         raise ValueError(f"{TARGET} has no values.")
@@ -300,6 +300,17 @@ def _shown(vector: Vector, kept: Bools | None) -> OutcomeStats:
     distinct = np.unique(reading.numbers[used])
     low, high = float(distinct[0]), float(distinct[-1])
     return OutcomeStats(vector.name, reading.kind, 0, 0, (), low, high, distinct)
+
+
+def _names_meant(y: object) -> str:
+    """Say how columns are named, to those who passed a list of names as values."""
+    if not (isinstance(y, list | tuple) and y and all(isinstance(name, str) for name in y)):
+        return ""
+    return (
+        f" If these are names of columns of {TABLE}: a time and its event need "
+        f"{argument('task', 'survival')}; one outcome is named by a string, and several are passed "
+        "as a table of their own."
+    )
 
 
 def _several(y: object) -> list[tuple[str, object]] | None:

@@ -285,8 +285,9 @@ def _warn_of_far_rows(training: Training, predictors: Sequence[Predictor], data:
     if share.max() < FAR_COLUMN:
         return
     column = data.table.matrix_names[int(np.argmax(share))]
+    times = f"{farthest:.1f}" if farthest < 1e4 else f"{farthest:.2g}"
     warn(
-        f"a linear model predicts row {row} of {TABLE} {farthest:.1f} times as far outside its "
+        f"a linear model predicts row {row} of {TABLE} {times} times as far outside its "
         f"training rows as they reach, by {column!r}: one such row can decide a score. Leave it "
         "out, take the logarithm of a skewed column, "
         f"or pass {argument('estimator', 'auto')}, whose members stay within their training rows",

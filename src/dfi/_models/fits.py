@@ -650,6 +650,7 @@ class Fits:
             prefit=self.prefit,
             loss=self.loss,
             warns=not self.member,
+            effect=bool(self.outcome.effect),
         )
         survival = self.outcome.survival
         if survival is None:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from scipy.stats import norm
 
-from dfi._findings import Finding, warn_of
+from dfi._findings import Finding, skill_text, warn_of
 from dfi._parameters import worded
 from dfi.losses import BRIER, LOG_LOSS, SQUARED_ERROR, Loss
 
@@ -165,8 +165,8 @@ class Quality:
     def __repr__(self) -> str:
         if self.loss != "squared-error":
             spread = self.skill_spread
-            parts = [f"{self.skill_name} {self.skill:.3f}"]
-            parts += [f"spread over folds {spread:.3f}"] * math.isfinite(spread)
+            parts = [f"{self.skill_name} {skill_text(self.skill)}"]
+            parts += [f"spread over folds {skill_text(spread)}"] * math.isfinite(spread)
             parts += [f"{self.loss_name} {self.model_loss:.4g} of {self.null_loss:.4g}"]
             if self.auc is not None:
                 parts += [f"AUC {self.auc:.3f}"]
@@ -174,11 +174,13 @@ class Quality:
                 parts += [f"{len(self.by_outcome)} outcomes"]
             return f"Quality({', '.join(parts)}, {self.n_rows} rows)"
         spread_text = (
-            f", spread over folds {self.r2_spread:.3f}" if np.isfinite(self.r2_spread) else ""
+            f", spread over folds {skill_text(self.r2_spread)}"
+            if np.isfinite(self.r2_spread)
+            else ""
         )
         return (
-            f"Quality(R2 {self.r2:.3f}{spread_text}, mean squared error {self.mse:.4g} of variance "
-            f"{self.outcome_variance:.4g}"
+            f"Quality(R2 {skill_text(self.r2)}{spread_text}, mean squared error {self.mse:.4g} of "
+            f"variance {self.outcome_variance:.4g}"
             + ("" if self.concordance is None else f", concordance {self.concordance:.3f}")
             + f", {self.n_rows} rows)"
         )
@@ -224,6 +226,7 @@ def regression_quality(
     prefit: bool = False,
     loss: Loss = SQUARED_ERROR,
     warns: bool = True,
+    effect: bool = False,
 ) -> Quality:
     """Return the out-of-fold fit, overall and by fold, and warn where nothing is explained.
 
@@ -264,7 +267,7 @@ def regression_quality(
         **_of_class(predictions, y, weights, loss),
     )
     if warns:
-        _warn_where_weak(quality)
+        _warn_where_weak(quality, effect=effect)
     return quality
 
 
@@ -440,7 +443,7 @@ def weak_model(quality: Quality, *, effect: bool = False) -> Finding | None:
 
     Of an ``effect`` little can be explained, because pseudo-outcomes are mostly noise.
     """
-    skill, named = quality.skill, f"{quality.skill_name} = {quality.skill:.3f}"
+    skill, named = quality.skill, f"{quality.skill_name} = {skill_text(quality.skill)}"
     square = quality.loss == SQUARED_ERROR.name
     null = "the prevalence" if quality.loss in (BRIER.name, LOG_LOSS.name) else "the mean outcome"
     if skill <= 0:
@@ -474,6 +477,6 @@ def weak_model(quality: Quality, *, effect: bool = False) -> Finding | None:
     return None
 
 
-def _warn_where_weak(quality: Quality) -> None:
-    finding = weak_model(quality)
+def _warn_where_weak(quality: Quality, *, effect: bool = False) -> None:
+    finding = weak_model(quality, effect=effect)
     warn_of(() if finding is None else (finding,))

@@ -125,7 +125,7 @@ def examine(request: Request, console: Console, settings: dict[str, Any]) -> Tab
         refused |= found
         if len(found) == X.width:
             return TableReport(refused=refused)
-        arguments["X"] = X.drop(list(found))
+        arguments["X"] = whole.drop(list(found))  # dates as they are: prepare knows them for days
         arguments["feature_groups"] = _without(arguments["feature_groups"], refused)
     fits: Fits | None = None
     try:

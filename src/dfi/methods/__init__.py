@@ -6,8 +6,9 @@ import difflib
 from collections.abc import Callable, Iterable
 
 from dfi._models.fits import Fits
+from dfi._models.learners import LEARNERS
 from dfi._models.prepare import prepare
-from dfi._parameters import validated
+from dfi._parameters import argument, validated
 from dfi.methods.base import Method, MethodResult
 from dfi.methods.conditional import CPI
 from dfi.methods.disentangled import Disentangled
@@ -103,6 +104,8 @@ def _resolve(method: object) -> Method:
             return METHODS[method]()
         close = difflib.get_close_matches(method, METHODS, n=1)
         hint = f"; did you mean {close[0]!r}?" if close else "."
+        if method in LEARNERS:
+            hint = f": it is a learner, pass {argument('estimator', method)}."
         raise ValueError(
             f"unknown method {method!r}{hint} Known names: {', '.join(map(repr, METHODS))}"
         )

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy import stats
 
+from dfi._findings import skill_text
 from dfi._parameters import validated
 from dfi.results import views, words
 from dfi.results.file import thaw
@@ -677,12 +678,14 @@ def quality_sentences(
     """Return how good the model was in the words of its loss."""
     spread, skill = quality.skill_spread, quality.skill
     name = quality.skill_name.replace("R2", "R²")
-    over = f", standard deviation over folds {spread:.3f})." if math.isfinite(spread) else ")."
+    over = (
+        f", standard deviation over folds {skill_text(spread)})." if math.isfinite(spread) else ")."
+    )
     if quality.loss == "squared-error":
         text = (
             f"On rows that it had not seen, the regression explains {percent(skill)} of "
             f"{'the variance of the pseudo-outcomes' if effect else _VARIANCE} "
-            f"(R² = {skill:.3f}{over}"
+            f"(R² = {skill_text(skill)}{over}"
         )
     else:
         null = "prevalence" if quality.loss in ("brier", "log-loss") else "mean outcome"
@@ -691,7 +694,7 @@ def quality_sentences(
             f"On rows that it had not seen, the model's {quality.loss_name} is "
             f"{number(quality.model_loss)}; that of the {null} alone is "
             f"{number(quality.null_loss)}. It explains {percent(skill)} of it "
-            f"({name} = {skill:.3f}{over}"
+            f"({name} = {skill_text(skill)}{over}"
         )
     if quality.auc is not None:
         low, high = quality.auc_interval(level)

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from dfi._findings import skill_text
 from dfi.losses import LOSSES
 from dfi.results.numbers import percent
 
@@ -161,9 +162,9 @@ def null_label(spec: Mapping[str, object]) -> str:
 
 def quality_text(quality: Quality) -> str:
     """Return how good the model was on one line: skill, its spread, the area where there is one."""
-    text = f"{quality.skill_name} {quality.skill:.3f}"
+    text = f"{quality.skill_name} {skill_text(quality.skill)}"
     if math.isfinite(quality.skill_spread):
-        text += f" (spread over folds {quality.skill_spread:.3f})"
+        text += f" (spread over folds {skill_text(quality.skill_spread)})"
     if quality.auc is not None:
         low, high = quality.auc_interval()
         text += f", AUC {quality.auc:.3f} ({low:.3f} to {high:.3f})"
