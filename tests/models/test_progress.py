@@ -103,6 +103,8 @@ def test_a_few_rows_tell_how_long_all_of_them_take(monkeypatch):
     rows = []
 
     class Transport:
+        refits_for_error = True
+
         def plain_scores(self, task):
             rows.append(len(task.folds[0].test))
             for _ in range(2 * rows[-1] + 5):
