@@ -231,4 +231,5 @@ def test_the_page_begins_with_average_effects_and_orders_what_has_no_shares(tmp_
     assert result.parts.mean.argmax() != result.scores.argmax()
     answer = page.split("The answer", 1)[1].split("How much each", 1)[0]
     assert "Average effects: much against none " in answer
+    assert page.count("Average effects: ") == 1
     assert "effects differ from row to row" in answer

@@ -769,13 +769,12 @@ def _sample(result: Importance) -> list[Plain]:
 
 
 def _effect(result: Importance) -> list[Plain]:
-    """Say what is explained where it is an effect, what it is on average, and who overlaps."""
-    averages = average_effects(result)
-    if not averages:
+    """Say what is explained where it is an effect, and who overlaps."""
+    if not average_effects(result):
         return []
     text = (
         "This explains how an effect differs from row to row. Pseudo-outcomes are noisy "
-        f"observations of the effect, so a small R² does not mean a weak result. {averages}."
+        "observations of the effect, so a small R² does not mean a weak result."
     )
     overlap = result.diagnostics.get("overlap of treatment")
     if not isinstance(overlap, Mapping):

@@ -75,7 +75,7 @@ UNITS = (
     FEATURE,
     Column(
         "share",
-        "Share of the explained variance; shares add up to 1.",
+        "Share of the explained variance or loss; shares add up to 1.",
         "share",
         ends=("share_low", "share_high"),
     ),
