@@ -348,7 +348,6 @@ class _Period:
 def _gathered(
     period: Native, name: str, row_id: str | None, named: Mapping[str, object], seeds: Seeds
 ) -> tuple[Frame, Mapping[str, object]]:
-    """Return a table that is not in memory as a frame, by the same draw for both tables."""
     clusters = named.get("clusters")
     pairs = next((role for role, value in named.items() if not isinstance(value, str)), None)
     if pairs is not None:
@@ -500,13 +499,11 @@ class _Pairing:
 
 
 def _n_rows(result: Importance) -> int:
-    """Return how many rows of a table are known by number."""
     known = result.spec.get("n_rows")
     return int(known) if isinstance(known, int) else result.basis.n_rows
 
 
 def _names(ids: tuple[VectorLike, VectorLike], place: int, result: Importance) -> Array:
-    """Return the names of a table's rows, without those that were left out."""
     if not isinstance(ids, tuple | list) or len(ids) != 2:
         raise TypeError("ids must be two vectors, one for the rows of each table")
     name = ("before", "after")[place]

@@ -72,7 +72,6 @@ class FittedSource:
         return importances(fits, method, self.level, keep_rows=self.keep_rows)[method.name]
 
     def aspects(self) -> dict[str, Importance]:
-        """Return the mean and the spread behind a distribution, explained by themselves."""
         fits, method = self.fits, self.method
         learner, y = fits.learner.estimator, fits.outcome.values
         found: dict[str, Importance] = {}
@@ -145,7 +144,6 @@ class FittedSource:
         )
 
     def keep(self, share: float, level: float) -> KeepList:
-        """Return the units that are enough."""
         fits = self.fits
         if fits.outcome.distribution is not None:
             raise ValueError(
@@ -191,7 +189,6 @@ class FittedSource:
     def interactions(
         self, pairs: Sequence[tuple[int, int]] | None, leading: Ints, top: int
     ) -> Interactions:
-        """Return the scores of pairs of units, largest first."""
         fits = self.fits
         found = pair_rows(fits, self.method, pairs, leading, top)
         if found.underfits:
@@ -233,7 +230,6 @@ class FittedSource:
         return made(found.attributed, found.whole, found.own, latent)
 
     def split(self, names: tuple[str, ...], parts: InfluenceRows) -> Split:
-        """Return parts of units of what is explained (their sum last) taken apart."""
         fits = self.fits
         found = split_rows(fits, self.method)
         shared = found.additive - found.unique
@@ -287,7 +283,6 @@ def _new_rows(fits: Fits, X: TableLike) -> _Rows:
 
 
 def _sampled(fits: Fits, count: int) -> Ints:
-    """Return positions of some of the rows that are held out, drawn at random, ascending."""
     held = fits.rows
     if count < len(held):
         generator = np.random.default_rng(fits.child("local", "sample"))
@@ -354,7 +349,6 @@ def row_features(table: Table) -> dict[str, Array]:
 
 
 def _explains(fits: Fits, *, on_margin: bool) -> str:
-    """Say what contributions add up to."""
     outcome = fits.described or fits.outcome
     if outcome.kind == "binary":
         label = outcome.classes[-1] if outcome.classes else outcome.name
@@ -377,11 +371,7 @@ def importances(
 
 
 def _warn_of_members(category: type[Warning], texts: dict[str, list[str]], count: int) -> None:
-    """Warn once of what was found for several classes or outcomes.
-
-    Texts of one kind differ by their numbers: the first is given, with the classes that have
-    others like it.
-    """
+    """Warn once for several members: the first text, and whose texts are like it."""
     text, names = next(iter(texts.items()))
     if len(texts) == 1 and len(names) == count:
         warn(text, category)

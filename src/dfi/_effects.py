@@ -279,7 +279,6 @@ def _completed(fits: Fits, times: Times, arms: Arms, given: Mapping[str, Any]) -
 
 
 def _given_effect(fits: Fits, level: float) -> Outcome:
-    """Return pseudo-outcomes that came from elsewhere."""
     outcome = fits.outcome
     average = _average(outcome.values, fits, level)
     told = {"pseudo_outcome": outcome.name, "average_effect": average}
@@ -343,7 +342,6 @@ def _dose_effect(
     clip: float,
     level: float,
 ) -> Outcome:
-    """Return pseudo-outcomes of one unit more of a dose."""
     dose = arms.outcome
     nuisances = fit_dose(fits, observed, dose, clip=clip, **learners)
     values = nuisances.pseudo_outcomes(observed.values, dose.values)
@@ -453,7 +451,6 @@ def _check_given(y: VectorLike, treatment: VectorLike, pseudo_outcome: VectorLik
 
 
 def _check_unused(given: Mapping[str, Any]) -> None:
-    """Raise for parameters that pseudo-outcomes leave no use for."""
     names = ("treated", "control", "contrasts", "horizon", "target", "outcome_model",
              "propensity_model")  # fmt: skip
     plain = {"contrasts": "control", "outcome_model": "auto", "propensity_model": "auto"}
@@ -493,7 +490,6 @@ def _check_pseudo(X: TableLike, pseudo_outcome: VectorLike) -> None:
 
 
 def _check_outcome(outcome: Outcome) -> None:
-    """Raise for outcomes whose effect is not one number."""
     if outcome.kind == "classes":
         shown = ", ".join(map(repr, outcome.classes[:5]))
         raise ValueError(
@@ -574,7 +570,6 @@ def _described(propensity_model: EstimatorLike | VectorLike | Mapping[Any, float
 
 
 def _average(values: Floats, fits: Fits, level: float) -> dict[str, float]:
-    """Return the average effect, the mean of pseudo-outcomes, with its interval."""
     influence = InfluenceRows(values[:, None], fits.weights)
     found = estimate_one(influence, level=level, alternative="two-sided", nonnegative=False)
     return {

@@ -45,7 +45,6 @@ _unfinished: set[Path] = set()
 
 
 def named(path: str | os.PathLike[str]) -> Path:
-    """Return the path of a file, or raise for what no file can be called."""
     if "\0" in os.fspath(path):
         raise ValueError(f"{os.fspath(path)!r} has a NUL character, which no file's name has")
     return Path(path)
@@ -140,11 +139,7 @@ def _note(place: Path) -> None:
 
 @contextmanager
 def written_whole(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
-    """Yield a stream whose content takes the place of a file when all of it is on disk.
-
-    It is written under a temporary name in the same folder, flushed and moved into place, so
-    a reader never meets half a file, and a failure leaves what was there before and nothing else.
-    """
+    """Yield a stream whose content replaces a file once all of it is on disk, or not at all."""
     target = Path(path)
     remove_leftovers(target.parent, target.name)
     temporary = _beside(target.parent, target.name)
@@ -244,11 +239,7 @@ def _naming(temporary: Path, place: Path) -> Iterator[None]:
 
 
 def _can_change_places(target: Path) -> bool:
-    """Return whether a folder can be renamed without anyone missing it.
-
-    Not the working folder or one above it, which the caller stands in; not one that something is
-    mounted on, of another owner, or in a folder that may not be written to.
-    """
+    """Return whether a folder is ours to rename: not the working one, a mount or another's."""
     if not os.access(target.parent, os.W_OK | os.X_OK):
         return False
     if not target.exists():
@@ -458,7 +449,6 @@ def _release(owner: int | None) -> None:
 
 
 def _flush(path: Path) -> None:
-    """Wait until a file, or all files of a folder, are on disk."""
     if path.is_dir():
         for entry in path.iterdir():
             _flush(entry)

@@ -757,7 +757,6 @@ TABLE, TARGET = _Named("X"), _Named("y")
 
 
 def _typed(value: object) -> str:
-    """Return a value as it is typed after its option: a flag has none."""
     if value is None or value is True:
         return "" if value else "all"
     if isinstance(value, list | tuple):
@@ -822,7 +821,6 @@ def _single_words(one: Constraint) -> list[str]:
 
 
 def check(owner: str, given: Mapping[str, object], *, optional: Iterable[str] = ()) -> None:
-    """Raise if one of the parameters of a function or class is what it cannot be."""
     none = set(optional)
     for name, value in given.items():
         check_one(name, value, constraints_of(owner, name), optional=name in none)
@@ -873,10 +871,6 @@ class _Checks:
             },
         )
 
-    def names_known(self, options: Mapping[str, object]) -> None:
-        if not self.open:
-            refuse_unknown(self.owner.rsplit(".", 1)[-1], options, self.names)
-
     def values(self, arguments: tuple[object, ...], options: Mapping[str, object]) -> None:
         # what is missing, or given twice, is Python's own business
         try:
@@ -905,7 +899,8 @@ def _wrapped(function: Callable[P, R], owner: str, *, values: bool) -> Callable[
 
     @functools.wraps(function)
     def call(*arguments: P.args, **options: P.kwargs) -> R:
-        checks.names_known(options)
+        if not checks.open:
+            refuse_unknown(checks.owner.rsplit(".", 1)[-1], options, checks.names)
         if values:
             checks.values(arguments, options)
         return function(*arguments, **options)
@@ -920,7 +915,6 @@ def validated_fields(kind: C) -> C:
 
 
 def documented(kind: C) -> C:
-    """Complete the docstring of a class by what the table says of its parameters."""
     if kind.__doc__ is not None:
         kind.__doc__ = completed(kind.__doc__, inspect.signature(kind), _entry)
     return kind

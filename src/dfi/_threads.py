@@ -32,7 +32,6 @@ def threads_allowed(count: int) -> Iterator[None]:
 
 
 def allowed_threads() -> int:
-    """Return how many threads kernels may use here."""
     return _ALLOWED.get() or machine_threads()
 
 
@@ -49,7 +48,6 @@ def thread_pools() -> ThreadpoolController:
 
 
 def available_cores() -> int:
-    """Return the number of cores that this process may run on."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1

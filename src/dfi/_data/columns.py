@@ -108,7 +108,7 @@ class Column:
         return names if self.width > 1 else names[-1:]
 
     def encode(self, codes: Codes) -> Floats:
-        """Return level numbers as columns: 0/1 for two levels, one-hot for more, zeros for one."""
+        """Return level numbers as 0/1 for two levels, one-hot for more, zeros for one."""
         if self.width == 1:
             return codes.astype(np.float64)[:, None]
         block = np.zeros((len(codes), self.width))
@@ -116,7 +116,7 @@ class Column:
         return block
 
     def decode(self, block: Floats) -> Codes:
-        """Return the level numbers nearest to numeric rows: the largest one-hot value wins."""
+        """Return the level numbers nearest to numeric rows."""
         if len(self.levels) == 1:
             return np.zeros(len(block), dtype=np.intp)
         if self.width == 1:
@@ -186,7 +186,6 @@ class Reading:
         return replace(self, kind="categorical", numbers=None, values=nothing, missing=gaps)
 
     def fill(self) -> float | None:
-        """Return the mean of the observed numbers where some are missing (0 where all are)."""
         if self.numbers is None or not self.gaps.any():
             return None
         observed = self.numbers[~self.gaps]
@@ -194,12 +193,10 @@ class Reading:
         return float(np.sum(observed / max(len(observed), 1)))
 
     def levels(self) -> tuple[object, ...]:
-        """Return the observed levels, as they are declared, else sorted; None last."""
         known = levels_that_occur(self.declared, self.observed())
         return (*known, None) if self.gaps.any() else known
 
     def observed(self) -> set[Native]:
-        """Return the distinct values of a categorical column, missing ones left out."""
         if not self.gaps.any():
             return set(self.values)
         return {value for value, gap in zip(self.values, self.gaps, strict=True) if not gap}
@@ -289,7 +286,6 @@ def read_column(label: object, series: nw.Series[Native]) -> Reading:
 def read_objects(
     label: object, values: Sequence[object], missing: Bools, dtype: object, library: str = "numpy"
 ) -> Reading:
-    """Read a column of Python objects: all strings, all numbers or all booleans."""
     kinds = {type(value) for value, gap in zip(values, missing, strict=True) if not gap}
     if all(issubclass(kind, str) for kind in kinds) and kinds:
         return Reading(label, "categorical", dtype, values=values, missing=missing, text=True)
@@ -334,10 +330,7 @@ def _float(label: object, row: int, value: Native) -> float:
 def refuse_rounded(
     label: object, numbers: Floats, given: Sequence[Native] | nw.Series[Native] | Array
 ) -> None:
-    """Raise if whole numbers are so large that double precision makes others of them.
-
-    Beyond 2**53 neighbours become one number: a counter in such a column would look constant.
-    """
+    """Raise for whole numbers beyond 2**53, where doubles cannot tell neighbours apart."""
     with np.errstate(invalid="ignore"):
         large = np.flatnonzero(np.abs(numbers) >= EXACT_WHOLE)
     if not len(large):
@@ -390,7 +383,6 @@ class Vector:
     reading: Reading
 
     def numbers(self) -> Floats:
-        """Return the values as float64, NaN where they are missing; raise for classes."""
         if self.reading.numbers is None:
             named = "" if self.name == self.what else f" (column {self.name!r})"
             first = next((value for value in self.reading.values if not is_missing(value)), "")
@@ -411,10 +403,7 @@ class Vector:
 
 
 def read_vector(values: object, what: str, *, labels: bool = False) -> Vector:
-    """Read one value per row: a list, an array, a Series or a table of one column.
-
-    Of ``labels`` only which are the same matters: whole numbers of any size stay what they are.
-    """
+    """Read one value per row; of ``labels`` only equality matters."""
     try:
         return _read(values, what, labels=labels)
     except (TypeError, ValueError) as error:

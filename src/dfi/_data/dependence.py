@@ -61,7 +61,6 @@ class Clusters:
         return len(np.unique(self.labels[counted]))
 
     def settled(self, parts: Floats, counted: Bools) -> Clusters:
-        """Return the same: nothing is estimated."""
         del parts, counted
         return self
 
@@ -72,13 +71,12 @@ class Clusters:
         return np.asarray(np.add.reduceat(parts[counted][order], starts, axis=0))
 
     def factor(self, counted: Bools) -> float:
-        """Return the factor of the sum of squares: G / (G - 1), NaN for one cluster."""
+        """Return G / (G - 1), NaN for one cluster."""
         g = self.count(counted)
         return g / (g - 1.0) if g > 1 else float("nan")
 
     @property
     def overlap(self) -> int:
-        """How many steps a row is in: one."""
         return 1
 
     def degrees(self, counted: Bools) -> float:
@@ -88,11 +86,7 @@ class Clusters:
         return f"cluster-robust, {self.count(counted)} clusters"
 
     def deal(self, n_groups: int, generator: np.random.Generator, first: Ints) -> Ints:
-        """Deal whole clusters into groups, large ones first, where fewer rows are so far.
-
-        Every group has some of the rows ``first``; there are at most as many groups as clusters
-        among these.
-        """
+        """Deal whole clusters into groups, large ones first, each with some rows of ``first``."""
         _, code = np.unique(self.labels, return_inverse=True)
         sizes = np.bincount(code)
         leading = np.bincount(code[first], minlength=len(sizes)) > 0
@@ -116,11 +110,7 @@ class Clusters:
 
 @dataclass(frozen=True, eq=False)
 class Ordered:
-    """Rows that are near in time depend on each other, up to the lag of the ``bandwidth``.
-
-    None: by :meth:`settled`, from the contributions whose variance is asked for. The ``positions``
-    are the times of the rows, a different one for each.
-    """
+    """Rows near in time depend on each other; without a ``bandwidth`` by :meth:`settled`."""
 
     positions: Ints
     bandwidth: int | None = None
@@ -237,7 +227,10 @@ def joined(
             return replace(known, positions=_placed(known.positions, place, n))
         return None
     if isinstance(first, Ordered) and isinstance(second, Ordered):
-        _same(first.positions, second.positions, here, there, n, "times")
+        ours, theirs = _placed(first.positions, here, n), _placed(second.positions, there, n)
+        shared = np.intersect1d(here, there)
+        if not np.array_equal(ours[shared], theirs[shared]):
+            raise ValueError("the results give the same rows different times")
         positions = _placed(first.positions, here, n)
         positions[there] = second.positions
         return Ordered(positions, max(first.bandwidth or 0, second.bandwidth or 0))
@@ -253,13 +246,6 @@ def _placed(values: Ints, place: Ints, n: int) -> Ints:
     placed = np.full(n, -1, dtype=np.intp)
     placed[place] = values
     return placed
-
-
-def _same(first: Ints, second: Ints, here: Ints, there: Ints, n: int, what: str) -> None:
-    ours, theirs = _placed(first, here, n), _placed(second, there, n)
-    shared = np.intersect1d(here, there)
-    if not np.array_equal(ours[shared], theirs[shared]):
-        raise ValueError(f"the results give the same rows different {what}")
 
 
 def _joined_labels(first: Ints, second: Ints, here: Ints, there: Ints, n: int) -> Ints:

@@ -61,11 +61,7 @@ _ANSWERS = ({"yes", "no"}, {"y", "n"}, {"true", "false"}, {"t", "f"}, {"on", "of
 
 @dataclass(frozen=True)
 class Reader:
-    """How the cells of one column are read, decided once for all of its rows.
-
-    ``form`` is how dates are written, or the decimal mark of numbers, with ``unit`` after each;
-    ``labels`` gives one spelling to labels that differ in case only.
-    """
+    """How cells of a column are read: ``form`` of dates or decimal mark, ``unit``, ``labels``."""
 
     kind: Literal["days", "numbers", "labels", "classes"]
     form: str = ""
@@ -73,7 +69,6 @@ class Reader:
     labels: Mapping[str, str] = field(default_factory=dict)
 
     def values(self, column: nw.Series[Native]) -> Floats | list[str | None]:
-        """Return what the cells of a column say; what cannot be read so is missing."""
         if self.kind == "days":
             return _each(column, _reader_of_dates(self.form))
         if self.kind == "numbers":
@@ -97,7 +92,6 @@ class Everyday:
 
     @property
     def days(self) -> tuple[str, ...]:
-        """Return the columns of dates."""
         return self._of("days")
 
     def _of(self, kind: str) -> tuple[str, ...]:
@@ -123,7 +117,6 @@ class Everyday:
         return _rebuilt(X, new, gone)
 
     def spec(self) -> dict[str, object]:
-        """Return the facts for a result's specification; empty where nothing was done."""
         facts = {
             "days": list(self.days),
             "numbers": list(self._of("numbers")),
@@ -149,11 +142,7 @@ def names_rows(n_observed: int, n_rows: int) -> bool:
 def read_everyday(
     X: Frame, identifiers: Identifiers, gone: np.ndarray | None = None
 ) -> tuple[Frame, Everyday]:
-    """Return a frame without its identifiers, dates as days and text as the numbers that it is.
-
-    Rows that are ``gone``, for want of an outcome, are left out. Whole numbers that count the rows
-    count all of them; texts name those that are left.
-    """
+    """Return a frame without identifiers and rows that are ``gone``; dates as days, text read."""
     whole = None
     if gone is not None and gone.any():
         whole = open_frame(X)
@@ -217,10 +206,7 @@ def read_everyday_outcome(y: Native, *, classes: bool) -> tuple[Native, Reader |
 
 
 def with_distinct_names(X: Frame, roles: Collection[str]) -> tuple[Frame, dict[str, str]]:
-    """Return a frame in which columns of one name are numbered, and their old names.
-
-    A name that a role was given stays, as nobody can say which of its columns is meant.
-    """
+    """Return a frame with repeated names numbered; a name in use by a role stays ambiguous."""
     pandas = nw.dependencies.is_pandas_dataframe(X)
     if pandas and X.columns.nlevels > 1:
         return X, {}
@@ -242,7 +228,6 @@ def with_distinct_names(X: Frame, roles: Collection[str]) -> tuple[Frame, dict[s
 
 
 def missing_rows(column: Native) -> np.ndarray:
-    """Return which rows of a column lack a value."""
     series = nw.from_native(column, series_only=True)
     gaps = series.is_null()
     if series.dtype.is_float():
@@ -251,14 +236,12 @@ def missing_rows(column: Native) -> np.ndarray:
 
 
 def without_rows(X: Frame, gone: np.ndarray) -> Frame:
-    """Return a frame without some of its rows."""
     if nw.dependencies.is_pandas_dataframe(X):
         return X.iloc[~gone]
     return nw.from_native(X, eager_only=True).filter((~gone).tolist()).to_native()
 
 
 def _reader(column: nw.Series[Native]) -> Reader | None:
-    """Return how a column is read if not as it stands."""
     kind = column.dtype
     if kind in (nw.Duration, nw.Datetime, nw.Date):
         return Reader("days")
@@ -283,10 +266,7 @@ def _reader(column: nw.Series[Native]) -> Reader | None:
 def _why_identifier(
     name: str, column: nw.Series[Native], every: nw.Series[Native], reader: Reader | None
 ) -> str:
-    """Return why a column is an identifier, empty where it is none or may mean something.
-
-    Texts name the rows that are explained, whole numbers count ``every`` row.
-    """
+    """Return why a column is an identifier, or "": texts name rows, integers count ``every``."""
     kind, n = column.dtype, len(every)
     if reader is None or reader.kind in ("labels", "classes"):
         if kind in (nw.String, nw.Categorical, nw.Enum, nw.Object):
@@ -497,7 +477,6 @@ def _rebuilt(
     new: Mapping[int, tuple[Reader, Floats | list[str | None]]],
     gone: set[int],
 ) -> Frame:
-    """Return a frame with some columns replaced and others gone, by their places."""
     if not new and not gone:
         return X
     opened = open_frame(X)

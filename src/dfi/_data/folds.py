@@ -42,13 +42,7 @@ def read_folds(
     n_repeats: int = 1,
     random_state: int | np.random.SeedSequence = 0,
 ) -> tuple[tuple[Fold, ...], ...]:
-    """Read a cross-validation scheme into the folds of each repeat.
-
-    A number of folds is shuffled, with a seed of its own per repeat; it is stratified when ``y``
-    has no more than ``n_classes`` values, and rows of one label in ``groups`` stay together. A
-    scikit-learn splitter is given ``matrix``, ``y`` and the labels; one that shuffles keeps its own
-    ``random_state`` in the first repeat if it has one. Pairs (train, test) are taken as they are.
-    """
+    """Read ``cv`` into folds by repeat; a number stratifies up to ``n_classes`` values."""
     check("read_folds", {"n_repeats": n_repeats})
     labels = None if groups is None else read_row_groups(groups, n_rows)
     seeds = _seeds(random_state, int(n_repeats))
@@ -99,13 +93,7 @@ def widened(
 
 
 def in_time_order(repeats: Sequence[Sequence[Fold]]) -> bool:
-    """Return whether models are always fitted on rows before those that they predict.
-
-    So split scikit-learn's TimeSeriesSplit, and lists of splits for rolling forecasts: every
-    training row of a fold comes before its test rows, and the test rows of a fold before those of
-    the next. One split alone may be any split of the first rows from the last, and says nothing of
-    time.
-    """
+    """Return whether every fold trains on rows before those it predicts, fold after fold."""
     return all(
         len(folds) > 1
         and all(fold.train.max() < fold.test.min() for fold in folds)
@@ -240,7 +228,6 @@ def _deal_groups(labels: Array, generator: np.random.Generator) -> Rows:
 
 
 def _seeded(cv: Estimator, seed: int, *, first: bool) -> Estimator:
-    """Return the splitter with a seed, if it shuffles and leaves the seed open."""
     if not hasattr(cv, "random_state") or not getattr(cv, "shuffle", True):
         return cv
     if cv.random_state is not None and (

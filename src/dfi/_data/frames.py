@@ -56,11 +56,7 @@ def _is_arrow_table(values: object) -> bool:
 def open_frame(
     X: Frame, what: str = "X"
 ) -> tuple[Library, list[object], list[nw.Series[Native]], object] | None:
-    """Return library, labels, columns and pandas' column index of a table; None for others.
-
-    Columns are taken by position, so duplicated and non-string names survive until they can be
-    reported. The labels of rows, which pandas stores as a column, are left out.
-    """
+    """Return library, labels, columns by position and pandas' column index; None for others."""
     if nw.dependencies.is_pandas_dataframe(X):
         X = X.iloc[:, [j for j, label in enumerate(X.columns) if not is_stored_index(label)]]
         columns = [_dense(X.iloc[:, j]) for j in range(X.shape[1])]
@@ -140,7 +136,6 @@ def split_column(
 
 
 def split_columns(X: Frame, names: list[str], role: str) -> tuple[Frame, Frame]:
-    """Return a table without some of its columns, and a table of these."""
     rest = X
     for name in names:
         rest, _ = split_column(rest, name, role)
@@ -148,21 +143,13 @@ def split_columns(X: Frame, names: list[str], role: str) -> tuple[Frame, Frame]:
 
 
 def row_labels(values: object) -> Native | None:
-    """Return the index of a pandas object, None for others."""
     if nw.dependencies.is_pandas_dataframe(values) or nw.dependencies.is_pandas_series(values):
         return cast("Native", values).index
     return None
 
 
 def check_same_order(X: Frame, vectors: Mapping[str, object]) -> None:
-    """Raise if pandas objects have row labels that contradict their positions.
-
-    Rows are matched by position. Objects that share all labels and not their order, or some labels
-    and not others, were matched by label until now. Those that share none belong together all the
-    same, and so do those of which one was numbered anew, from 0, and the other was drawn from a
-    table: its labels are in no order. Labels in order, with gaps, are those of a table without some
-    rows, and the other may lack others.
-    """
+    """Raise if row labels of pandas objects contradict their positions, by which rows match."""
     labelled = [
         (name, index)
         for name, values in {"X": X, **vectors}.items()
@@ -217,7 +204,6 @@ def _in_place(index: Native) -> Bools:
 
 
 def _drawn(index: Native) -> bool:
-    """Return whether labels are in no order, few of them in place; repeated ones name no rows."""
     if not index.is_unique:
         return True
     ordered = index.is_monotonic_increasing or index.is_monotonic_decreasing
@@ -369,7 +355,6 @@ def real_column(column: Column, values: Floats, library: Library) -> Native:
 def build_frame(
     labels: Sequence[object], columns: Sequence[Native], library: Library, header: object = None
 ) -> Frame:
-    """Put native columns (or arrays) together to a table of the caller's library."""
     if library == "numpy":
         return np.column_stack([objects(list(column)) for column in columns])
     module: Native = importlib.import_module(library)
@@ -400,11 +385,7 @@ def objects(values: Sequence[object]) -> NDArray[np.object_]:
 
 
 def as_frame(columns: Mapping[str, ArrayLike], library: str) -> Frame:
-    """Build an output table of columns, all of one length, in the caller's library.
-
-    Arrays have no tables of their own: with ``"numpy"`` the result is a pandas, else polars, else
-    pyarrow table, whichever is installed, and a plain ``dict`` of arrays where none is.
-    """
+    """Build a table in the caller's library; for "numpy" whichever is installed, else a dict."""
     known = ("numpy", "pandas", "polars", "pyarrow")
     if library not in known:
         raise ValueError(f"library is {library!r}; it must be one of {', '.join(known)}.")

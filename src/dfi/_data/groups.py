@@ -20,10 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Groups:
-    """Named sets of units; they may overlap and need not cover everything.
-
-    ``membership`` (n_groups, n_units) tells which units belong to which group.
-    """
+    """Named sets of units, which may overlap; ``membership`` has the shape (n_groups, n_units)."""
 
     names: tuple[str, ...]
     membership: Bools
@@ -91,7 +88,14 @@ def read_groups(groups: object, names: Sequence[str]) -> Groups:
             return _build(_by_label(zip(index, labels, strict=True), units), units)
         return _build(_from_labels(read_vector(groups, "groups").labels(), units), units)
     if isinstance(groups, np.ndarray) and groups.ndim == 2:
-        return _build(_from_array(groups, units), units)
+        if groups.shape[1] != len(units.names):
+            raise ValueError(
+                f"groups has shape {groups.shape}; a 0/1 array needs one row per group and one "
+                f"column for each of the {len(units.names)} features."
+            )
+        flags = _flags(groups)
+        members = {f"group {row}": np.flatnonzero(own).tolist() for row, own in enumerate(flags)}
+        return _build(members, units)
     if is_table(groups):
         return _build(_from_table(groups, units), units)
     if isinstance(groups, Iterable) and not isinstance(groups, (set, frozenset, bytes)):
@@ -198,16 +202,6 @@ def _text(label: object) -> str:
     if isinstance(label, (float, np.floating)) and float(label).is_integer():
         return str(int(label))
     return str(label)
-
-
-def _from_array(array: Array, units: _Units) -> dict[str, list[int]]:
-    if array.shape[1] != len(units.names):
-        raise ValueError(
-            f"groups has shape {array.shape}; a 0/1 array needs one row per group and one column "
-            f"for each of the {len(units.names)} features."
-        )
-    flags = _flags(array)
-    return {f"group {row}": np.flatnonzero(flags[row]).tolist() for row in range(len(flags))}
 
 
 def _from_table(groups: object, units: _Units) -> dict[str, list[int]]:

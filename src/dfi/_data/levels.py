@@ -85,10 +85,7 @@ class Grid:
         return self.values[np.searchsorted(self.midpoints, numbers)]
 
     def move(self, thresholds: Floats) -> Floats:
-        r"""Return thresholds at midpoints that decide ``level <= threshold`` for ``nearest`` alike.
-
-        .. math:: l_k \le c < l_{k+1} \mapsto \tfrac12 (l_k + l_{k+1}) .
-        """
+        r"""Move thresholds to midpoints between levels, where nearest levels decide alike."""
         ends = np.concatenate([[-BEYOND], self.midpoints, [BEYOND]])
         return np.asarray(ends[np.searchsorted(self.values, thresholds, side="right")])
 
@@ -120,12 +117,7 @@ class Gap(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Levels:
-    """The levels of a table's columns.
-
-    ``grids`` are columns of one number: booleans, integers, categories of two levels, numbers of
-    few values, indicators of missing values; ``blocks`` are categories of more levels; ``gaps`` are
-    the pairs of columns with missing values.
-    """
+    """Levels of ``grids`` (one number), ``blocks`` (categories) and ``gaps`` (missing values)."""
 
     grids: tuple[Grid, ...]
     blocks: tuple[Block, ...]
@@ -278,7 +270,6 @@ def levels_of(
     rows: Callable[[], int],
     always: Collection[str] = (),
 ) -> Levels:
-    """Return the levels of columns that take some values; ``rows`` counts the different rows."""
     grids: list[Grid] = []
     blocks: list[Block] = []
     gaps: list[Gap] = []
@@ -309,10 +300,7 @@ def read_levels(
     always: Collection[str] = (),
     present: Bools | None = None,
 ) -> Levels:
-    """Find the levels of a table's columns; the values of ``always`` are levels however many.
-
-    In blocks of the rows that are ``present`` (None: all): no copy of a large table is made.
-    """
+    """Find the levels of columns, in blocks of the ``present`` rows; those of ``always`` all."""
     found = [ColumnValues() for _ in columns]
     for number, block in enumerate(_blocks(matrix, present)):
         here = [_found(block, column) for column in columns]
@@ -326,7 +314,6 @@ def read_levels(
 
 
 def different_rows(matrix: Floats, present: Bools | None = None) -> int:
-    """Return how many rows differ, at most :data:`MOST_ROWS`."""
     rows = Rows(np.empty(0, dtype=np.uint64))
     for block in _blocks(matrix, present):
         if rows.found is not None:
@@ -342,7 +329,6 @@ def _blocks(matrix: Floats, present: Bools | None) -> Iterator[Floats]:
 
 
 def _seen(block: Floats, column: Column) -> tuple[Floats, int]:
-    """Return the observed numbers of a column, and how many are missing."""
     numbers = block[:, column.positions[0]]
     if column.fill is None:
         return numbers, 0

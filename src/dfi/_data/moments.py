@@ -94,23 +94,19 @@ class Moments:
 
     @property
     def covariance(self) -> Floats:
-        """The weighted covariance matrix, without a correction of degrees of freedom."""
         return np.asarray(self.deviations.T @ self.deviations)
 
     @property
     def constant(self) -> Bools:
-        """Which columns do not vary, as :func:`dfi._data.levels.constant_columns` says."""
         largest = np.maximum(np.abs(self.low), np.abs(self.high))
         with np.errstate(over="ignore"):
             spread = self.high - self.low
         return np.asarray(spread <= 16 * np.finfo(np.float64).eps * largest)
 
     def total(self, kind: WeightKind) -> float:
-        """Return the number of observations: :attr:`dfi._data.weights.Weights.total`."""
         return self.mass if kind == "frequency" else float(self.count)
 
     def size(self, kind: WeightKind) -> float:
-        """Return the number of rows: :func:`dfi.transports.margins.count_rows`."""
         return self.mass if kind == "frequency" else self.mass**2 / self.squares
 
 
@@ -166,11 +162,9 @@ class RowGroups(Protocol):
     """What deals rows into groups, and can be sent to where they are."""
 
     @property
-    def count(self) -> int:
-        """How many groups there are."""
+    def count(self) -> int: ...
 
-    def __call__(self, places: Ints) -> Ints:
-        """Return the group of the rows in some places."""
+    def __call__(self, places: Ints) -> Ints: ...
 
 
 @dataclass(frozen=True)
@@ -193,11 +187,7 @@ class GroupedMoments:
         return GroupedMoments(tuple(one.merge(two) for one, two in pairs))
 
     def without_each(self) -> tuple[Moments, ...]:
-        """Return the moments of all groups but one, for each.
-
-        Merged from those before and those after it: to subtract a group from the sum would leave
-        the rounding errors of the sum.
-        """
+        """Return moments without each group, merged: a difference keeps rounding errors."""
         count = len(self.groups)
         before, after = list(self.groups), list(self.groups)
         for g in range(1, count):

@@ -65,10 +65,7 @@ class Quantile:
 
 @dataclass(frozen=True, eq=False)
 class Survival:
-    """The times behind an outcome: up to which horizon, and what a result tells of them.
-
-    ``brier``: integrated Brier score of the held-out survival curves behind it.
-    """
+    """The horizon of an outcome, and the ``brier`` score of the survival curves behind it."""
 
     times: Times
     horizon: float
@@ -76,16 +73,12 @@ class Survival:
     brier: float
 
     def take(self, rows: Bools | Ints) -> Survival:
-        """Return some of the rows."""
         return replace(self, times=self.times.take(rows))
 
 
 @dataclass(frozen=True, eq=False)
 class Levels:
-    """Levels of a distribution that are explained, the quantiles there, and each row's own level.
-
-    ``beside``: where one level was asked for, two around it and the quantiles there.
-    """
+    """Explained levels of a distribution, their quantiles, and two ``beside`` a single one."""
 
     levels: tuple[float, ...]
     thresholds: tuple[float, ...]
@@ -94,7 +87,6 @@ class Levels:
 
     @property
     def single(self) -> bool:
-        """Whether one level was asked for, and not the whole distribution."""
         return self.beside is not None
 
 
@@ -137,16 +129,13 @@ class Outcome:
 
     @property
     def is_classes(self) -> bool:
-        """Whether the outcome is a class, of two or more."""
         return self.kind in ("binary", "classes")
 
     @property
     def n_classes(self) -> int:
-        """Number of classes, 0 for quantities."""
         return {"binary": 2, "classes": len(self.classes)}.get(self.kind, 0)
 
     def as_dict(self) -> dict[str, object]:
-        """Return what a result tells of its outcome."""
         found: dict[str, object] = {"name": self.name, "kind": self.kind}
         if self.classes:
             found["classes"] = list(self.classes)
@@ -219,7 +208,6 @@ class OutcomeRule:
     named: bool = False
 
     def values(self, reading: Reading) -> Floats:
-        """Return the quantities of some rows, or the numbers of their classes."""
         if reading.numbers is None:
             return np.asarray(reading.codes(self.labels), dtype=np.float64)
         if self.distinct is not None:
@@ -227,7 +215,6 @@ class OutcomeRule:
         return reading.numbers
 
     def outcome(self, values: Floats) -> Outcome:
-        """Return the outcome of rows that have these values."""
         if self.kind in ("count", "real"):
             return Outcome(values, self.name, "count" if self.kind == "count" else "real")
         return class_outcome(self.name, self.labels, values, self.positive, named=self.named)

@@ -84,7 +84,6 @@ class Units:
         return [[place[int(p)] for p in unit if int(p) in place] for unit in self.positions]
 
     def overlap(self) -> tuple[str, str] | None:
-        """Return the names of two units with a column in common, or None."""
         owner: dict[int, str] = {}
         for name, columns in zip(self.names, self.columns, strict=True):
             for column in columns:
@@ -228,12 +227,7 @@ class Data:
         return fingerprint(self.matrix, y, self.weights.values)
 
     def constant_among(self, rows: Ints) -> Bools:
-        """Return which matrix columns do not vary among the rows of positive weight in ``rows``.
-
-        A time splitter never holds out the first rows, and a weight of 0 leaves rows out: a column
-        may vary in the table and not among the rows that are explained. Of a table that is not all
-        here, all rows of positive weight are meant.
-        """
+        """Return which matrix columns are constant among ``rows`` of positive weight."""
         if self.table.known is not None:
             return self.table.known.counted_constant
         counted = rows[self.weights.values[rows] > 0]
@@ -408,7 +402,6 @@ def _refuse_constant_outcome(outcome: Outcome, weights: Weights) -> None:
 
 
 def refuse_spans(data: Data, low: Floats, high: Floats, wides: Sequence[float]) -> None:
-    """Raise for such ranges of the columns, or widths of the outcomes, over all rows."""
     with np.errstate(over="ignore"):
         spread = high - low
     for position in np.flatnonzero(~data.table.constant):
@@ -426,7 +419,6 @@ def refuse_spans(data: Data, low: Floats, high: Floats, wides: Sequence[float]) 
 
 
 def warn_constant(table: Table, constant: Bools, where: str = "") -> None:
-    """Warn of columns without variation; raise if there are no others."""
     names = [column.name for column in table.columns if constant[list(column.positions)].all()]
     if len(names) == len(table.columns):
         raise ValueError(f"every column of {TABLE} is constant{where}: there is nothing to explain")
@@ -439,12 +431,7 @@ def warn_constant(table: Table, constant: Bools, where: str = "") -> None:
 
 
 def warn_identifiers(table: Table) -> None:
-    """Warn of whole numbers, another in each row, that count or name the rows.
-
-    By their values where they take at least half of the whole numbers in their range, as 1 to n
-    do and quantities do not; by their name where it says so. They are kept: an order of rows may
-    mean something.
-    """
+    """Warn of whole numbers, all different, that fill half of their range or are named like ids."""
     n = table.n_rows
     if n < FEWEST_IDENTIFIED:
         return

@@ -46,13 +46,11 @@ class RowBlock:
 
     @property
     def places(self) -> Ints:
-        """The places of the rows in the table, or the keys that stand for them."""
         return np.arange(self.first, self.first + len(self.mass), dtype=np.intp)
 
 
 class Mergeable(Protocol):
-    def merge(self, other: Self) -> Self:
-        """Return the sum over the rows of both."""
+    def merge(self, other: Self) -> Self: ...
 
 
 State = TypeVar("State", bound=Mergeable)
@@ -62,44 +60,35 @@ Answer = TypeVar("Answer", bound=Mergeable, covariant=True)
 class Partial(Protocol[Answer]):
     """A function of a block that can be sent to where the block is: picklable, no callbacks."""
 
-    def __call__(self, block: RowBlock) -> Answer:
-        """Return the state of a block's rows."""
+    def __call__(self, block: RowBlock) -> Answer: ...
 
 
 class RowSource(ABC):
     if TYPE_CHECKING:  # fields or properties
 
         @property
-        def n_rows(self) -> int:
-            """How many rows there are."""
+        def n_rows(self) -> int: ...
 
         @property
-        def width(self) -> int:
-            """How many numbers each has."""
+        def width(self) -> int: ...
 
         @property
-        def kind(self) -> WeightKind:
-            """What their weights mean."""
+        def kind(self) -> WeightKind: ...
 
         @property
-        def total(self) -> float:
-            """Their effective number, as of :class:`~dfi._data.weights.Weights`."""
+        def total(self) -> float: ...
 
     @abstractmethod
-    def blocks(self) -> Iterator[RowBlock]:
-        """Yield all rows, in the order of the table."""
+    def blocks(self) -> Iterator[RowBlock]: ...
 
     def reduce(self, partial: Partial[State], label: str = "") -> State:
-        """Return the merged state of all blocks; the ``label`` is for who watches."""
         del label
         return reduce(lambda one, other: one.merge(other), map(partial, self.blocks()))
 
     @abstractmethod
-    def take(self, places: Ints) -> tuple[Floats, Weights]:
-        """Return the rows in some places, ascending, and their weights."""
+    def take(self, places: Ints) -> tuple[Floats, Weights]: ...
 
     def sample(self, count: int, seed: np.random.SeedSequence) -> tuple[Ints, Floats, Weights]:
-        """Return the places, the rows and the weights of a random sample, in the table's order."""
         places = sampled_places(self.n_rows, count, seed)
         return places, *self.take(places)
 
@@ -159,11 +148,7 @@ def splitmix(z: NDArray[np.uint64]) -> NDArray[np.uint64]:
 
 
 def sampled_order(n: int, count: int, seed: np.random.SeedSequence) -> Ints:
-    """Return the ``count`` places of smallest tickets among ``n``, in the order of their tickets.
-
-    The first ones are themselves a random sample, so a sample can grow. Memory goes with
-    ``count``, not with ``n``.
-    """
+    """Return ``count`` of ``n`` places in the order of their tickets, so a sample can grow."""
     places, drawn = np.empty(0, dtype=np.intp), np.empty(0, dtype=np.uint64)
     for start in range(0, n, TICKETS_AT_ONCE):
         more = np.arange(start, min(n, start + TICKETS_AT_ONCE), dtype=np.intp)

@@ -31,25 +31,19 @@ FEWEST_AT_RISK = 0.1
 
 @dataclass(frozen=True, eq=False)
 class Times:
-    """How long each row was observed, and whether that ended with the event.
-
-    ``time``: shape (n,), finite, 0 or more; ``event``: False where the row was censored then.
-    """
+    """How long each row was observed (``time``), and whether that ended with the ``event``."""
 
     time: Floats
     event: Bools
     names: tuple[str, str] = ("time", "event")
 
     def take(self, rows: Bools | Ints | None) -> Times:
-        """Return some of the rows; None for all."""
         return self if rows is None else Times(self.time[rows], self.event[rows], self.names)
 
     def before(self, horizon: float) -> Bools:
-        """Return which rows had the event up to the horizon."""
         return np.asarray(self.event & (self.time <= horizon))
 
     def known(self, horizon: float) -> Bools:
-        """Return which rows were observed until the event or the horizon."""
         return np.asarray(self.event | (self.time >= horizon))
 
     def proposed(self) -> float:
@@ -156,7 +150,6 @@ def _three(count: int) -> str:
 
 
 def _columns(y: object) -> Sequence[tuple[str, Native]]:
-    """Return the columns of an outcome by name."""
     if isinstance(y, np.ndarray) and y.dtype.names is not None:
         return [(name, y[name]) for name in y.dtype.names]
     if isinstance(y, np.ndarray) and y.ndim == 2:
@@ -174,7 +167,6 @@ def _is_flag(vector: Vector) -> bool:
 
 
 def _times(time: Vector, event: Vector, named: tuple[str, str]) -> Times:
-    """Check both columns and put them together."""
     if len(time.reading) != len(event.reading):
         raise ValueError(
             f"{named[0]!r} has {len(time.reading)} values and {named[1]!r} {len(event.reading)}; "

@@ -100,7 +100,6 @@ class Table:
 
     @property
     def n_columns(self) -> int:
-        """Number of columns of the caller's table, which is the number of units."""
         return len(self.columns)
 
     @property
@@ -117,7 +116,6 @@ class Table:
 
     @cached_property
     def constant(self) -> Bools:
-        """Which matrix columns do not vary, up to rounding relative to their magnitude."""
         return constant_columns(self.matrix) if self.known is None else self.known.constant
 
     @property
@@ -153,7 +151,6 @@ class Table:
 
     @cached_property
     def levels(self) -> Levels:
-        """The levels of the columns that have some: see :mod:`dfi._data.levels`."""
         if self.known is not None:
             return self.known.levels
         return read_levels(self.matrix, self.columns, present=self.present)
@@ -176,14 +173,7 @@ class Table:
         return read_levels(self.matrix, self.columns, always=names, present=self.present)
 
     def frame(self, matrix: Floats, *, levels: Levels | None = None) -> Frame:
-        """Return numeric rows as a table of the caller's library, under the caller's labels.
-
-        Columns with levels (by default this table's) hold the nearest one, in their original dtype:
-        a category the level whose one-hot value is largest (two levels: the second above 0.5). The
-        other columns are float64. Missing values are those of the caller's library and dtype. For
-        numpy input an object array where there are categories, else an array of the original dtype
-        where every column has levels, else of float64.
-        """
+        """Return numeric rows as the caller's kind of table, levels decoded and dtypes kept."""
         matrix = np.asarray(matrix, dtype=np.float64)
         if matrix.ndim != 2 or matrix.shape[1] != self.matrix.shape[1]:
             raise ValueError(
@@ -241,13 +231,7 @@ class Table:
 
 
 def read_table(X: Frame, *, missing: Missing = "indicator", max_dense_bytes: int = GIB) -> Table:
-    """Read a table of features: an array, data frame, sparse matrix or list of rows.
-
-    Columns are real, integer, boolean or categorical (Categorical, Enum, dictionary, string),
-    without infinite values; those of an array are called x0, x1, ... Missing values are read
-    (``"indicator"``), refused (``"error"``), or the rows that have some left out (``"drop"``).
-    ``max_dense_bytes`` bounds the dense matrix that is made of sparse or one-hot columns.
-    """
+    """Read features from an array, frame, sparse matrix or list; its dense size is bounded."""
     return read_complete(X, missing=missing, max_dense_bytes=max_dense_bytes)[0]
 
 
@@ -374,7 +358,7 @@ def _read_numbers(array: Array, labels: Sequence[str]) -> list[Reading]:
 
 
 def _stacked(columns: Sequence[Column], readings: Sequence[Reading]) -> Floats:
-    """Return the matrix of all columns: that which they are views of, where there is one."""
+    """Return the matrix of all columns: the one they are views of, where there is one."""
     whole = _common_base(readings)
     if whole is not None and whole.shape[1] == sum(column.width for column in columns):
         return whole
@@ -384,7 +368,6 @@ def _stacked(columns: Sequence[Column], readings: Sequence[Reading]) -> Floats:
 
 
 def _common_base(readings: Sequence[Reading]) -> Floats | None:
-    """Return the matrix whose columns, one after the other, the readings are."""
     first = readings[0].numbers
     base = None if first is None else first.base
     if not isinstance(base, np.ndarray) or base.ndim != 2 or base.shape[1] != len(readings):

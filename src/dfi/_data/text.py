@@ -98,7 +98,6 @@ class TextNumbers:
     how: str
 
     def remedy(self, column: str) -> str:
-        """Return an expression of pandas that makes the column numbers."""
         if self.odd is None:
             return f"{column}.astype(float)"
         if not self.how:
@@ -106,7 +105,6 @@ class TextNumbers:
         return _REMEDIES.get(self.how, "{}.map(...)").format(column)
 
     def words(self) -> str:
-        """Return what was found, as it stands after the name of a column."""
         if self.odd is None:
             return "holds numbers as text"
         if self.how:
@@ -177,15 +175,12 @@ def _on_calendar(year: str, month: str, day: str) -> bool:
 
 @dataclass(frozen=True)
 class TextDates:
-    """A column of text that holds dates: how many, of how many, and the first that is none."""
-
     n_dates: int
     n_values: int
     example: str
     odd: str | None
 
     def remedy(self) -> str:
-        """Return the options of the command line for such a column."""
         if self.odd is None:
             return (
                 "make a number of it with --dates days, several with --dates parts, leave it out "
@@ -194,7 +189,6 @@ class TextDates:
         return f"call {_quoted(self.odd)} missing with --na-values, leave it out with --drop"
 
     def words(self) -> str:
-        """Return what was found, as it stands after the name of a column."""
         if self.odd is None:
             return f"holds dates as text, such as {self.example!r}"
         return (

@@ -21,12 +21,7 @@ MOST_ARMS = 10
 
 @dataclass(frozen=True, eq=False)
 class Arms:
-    """Who had which treatment.
-
-    ``outcome``: of two arms 1 for the treated, of more the number of the arm, of a dose the dose;
-    ``labels``: of the arms in the order of their numbers, none for a dose; ``pairs``: numbers of
-    the arms that are compared, treated and control.
-    """
+    """``outcome`` is the number of each row's arm (or dose), ``pairs`` are treated and control."""
 
     outcome: Outcome
     labels: tuple[object, ...] = ()
@@ -170,7 +165,6 @@ def _labelled(vector: Vector, used: Bools) -> tuple[tuple[object, ...], Floats]:
 
 
 def _is_dose(vector: Vector, labels: tuple[object, ...]) -> bool:
-    """Return whether a treatment is a dose: numbers, with fractions or too many for arms."""
     if vector.reading.kind in ("categorical", "boolean") or len(labels) < 3:
         return False
     return len(labels) > MOST_ARMS or any(isinstance(label, float) for label in labels)

@@ -25,12 +25,7 @@ LARGEST_WEIGHT = 1e100
 
 @dataclass(frozen=True, eq=False)
 class Weights:
-    """How much each row counts, and how rows depend on each other; None for independent ones.
-
-    A frequency weight ``w`` stands for ``w`` equal rows, of the same cluster or time; a sampling
-    weight says how many units of the population one observed row stands for, with mean 1 over the
-    rows that count.
-    """
+    """How much each row counts, as frequency or sampling weight (mean 1), and ``dependence``."""
 
     values: Floats
     kind: WeightKind
@@ -38,10 +33,7 @@ class Weights:
 
     @property
     def total(self) -> float:
-        """Effective number of observations.
-
-        The sum of frequency weights; the number of rows with a positive sampling weight.
-        """
+        """The sum of frequency weights, or the number of rows of positive sampling weight."""
         if self.kind == "frequency":
             return float(self.values.sum())
         return float(np.count_nonzero(self.values))
@@ -78,7 +70,6 @@ class Weights:
         return replace(self, dependence=self.dependence.settled(parts, self.counted))
 
     def mean(self, matrix: ArrayLike) -> Floats:
-        r"""Return the weighted mean of each column, :math:`\sum_i w_i u_i / \sum_i w_i`."""
         matrix = self._aligned(matrix)
         total = self.values.sum()
         if total <= 0:
@@ -109,10 +100,7 @@ class Weights:
         return np.asarray(np.sqrt(np.einsum("ij,ij->j", steps, steps)))
 
     def steps(self, matrix: ArrayLike) -> Floats:
-        """Return rows whose squares and products sum to the covariance of the column means.
-
-        One for each row where rows are independent, for each cluster, or for each window in time.
-        """
+        """Return rows (or clusters, windows) whose cross products sum to the covariance."""
         matrix = self._aligned(matrix)
         return self.sums(matrix - self.mean(matrix))
 
@@ -126,10 +114,7 @@ class Weights:
         return np.asarray(steps * np.sqrt(dependence.factor(counted)))
 
     def mean_variances(self) -> Floats:
-        """Return the factor of each centred square whose sum is the variance of a weighted mean.
-
-        Where rows depend on each other, what products of rows of one step are made of.
-        """
+        """Return the factors of centred squares in the variance of a weighted mean."""
         return np.asarray(self._root() ** 2)
 
     def _shares(self) -> Floats:
@@ -187,10 +172,7 @@ def read_weights(
 
 
 def _within_range(values: Floats) -> Floats:
-    """Return weights that are too large or too small to be summed in other units, exactly.
-
-    Only their ratios matter, and a power of two changes none.
-    """
+    """Rescale extreme weights by a power of two, exactly: only ratios matter."""
     largest, least = values.max(), values[values > 0].min()
     if largest < LARGEST_WEIGHT and least > 1.0 / LARGEST_WEIGHT:
         return values

@@ -22,13 +22,7 @@ if TYPE_CHECKING:
 
 
 def as_model(model: Estimator) -> Estimator:
-    """Return a fitted model as what rows can be predicted with; most are that already.
-
-    XGBoost's ``Booster`` becomes the estimator that it is the inside of, so its trees are read
-    as those of any other; sessions of ONNX, modules of PyTorch and results of statsmodels with a
-    formula become functions of rows; objects like those of Keras, which print a line for each call
-    of ``predict``, are told not to.
-    """
+    """Return a model of XGBoost, ONNX, PyTorch, Keras or statsmodels as one that predicts rows."""
     if _made_by(model, "xgboost", "Booster"):
         return _xgboost_estimator(model)
     if all(hasattr(model, name) for name in ("run", "get_inputs", "get_outputs")):
@@ -140,7 +134,6 @@ class OnnxFunction:
 
 
 def _check_columns(rows: Floats | Frame, names: list[str]) -> None:
-    """Raise if a session asks for a column that the table does not have."""
     if isinstance(rows, np.ndarray):
         if rows.shape[1] != len(names):
             raise ValueError(f"it has {len(names)} inputs, but {TABLE} has {rows.shape[1]} columns")

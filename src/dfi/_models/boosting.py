@@ -87,7 +87,6 @@ class LeastSquaresBoosting(Member):
         return self._keep(trees, cuts)
 
     def _keep(self, trees: Trees, cuts: Sequence[Floats]) -> Self:
-        """Keep the nodes that were grown, their bins as thresholds."""
         self.roots_, used = trees.roots, int(trees.roots[-1])
         self.feature_, bins, self.left_, self.right_ = (
             nodes[:used].copy() for nodes in (trees.feature, trees.bins, trees.left, trees.right)
@@ -102,7 +101,6 @@ class LeastSquaresBoosting(Member):
         return self.follow(rows)
 
     def follow(self, rows: Floats) -> Floats:
-        """Return the mean outcome plus the leaves that each row reaches."""
         from dfi._compiled import kernel_array
         from dfi._models.kernels_boosting import walk
 
@@ -189,11 +187,7 @@ def oblique_pairs(X: Floats, scale: Floats, gains: Floats, most: int) -> Floats:
 
 
 def varies_freely(X: Floats) -> Bools:
-    """Return which columns take many different numbers, not all whole.
-
-    More than ten, and more than half as many as the column with the most: rows that are given
-    twice change nothing.
-    """
+    """Return which columns take over ten numbers, not all whole, half as many as any other."""
     different = np.array([len(np.unique(column)) for column in X.T])
     whole = np.array([np.array_equal(np.rint(column), column) for column in X.T])
     return np.asarray((different > max(FEW_VALUES, different.max() / 2)) & ~whole)

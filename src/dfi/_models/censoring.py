@@ -133,10 +133,7 @@ def _inverse_free(hazard: Floats) -> Floats:
 
 
 def _edges(time: Floats, horizon: float) -> Floats:
-    """Return times from 0 to the horizon, dense where hazards jump, just before and after too.
-
-    Between jumps what is expected stays the same, so no more is interpolated than is cut.
-    """
+    """Return times from 0 to the horizon, dense around jumps of the hazards."""
     inside = np.unique(time[time < horizon])
     if len(inside) > EDGES:
         inside = np.unique(np.quantile(inside, np.linspace(0.0, 1.0, EDGES)))
@@ -178,11 +175,7 @@ def kaplan_meier(times: Times, weight: Floats) -> tuple[Floats, Floats, Floats]:
 
 
 def concordance(predicted: Floats, times: Times, horizon: float, weight: Floats) -> float:
-    """Return Harrell's C: of pairs whose order is known, those in the order of predictions.
-
-    Up to the horizon: a longer prediction should go with a later event. Ties of predictions count
-    half. By counts over the sorted predictions, blocks of events at a time.
-    """
+    """Return Harrell's C up to the horizon, ties of predictions counted half."""
     died = np.flatnonzero(times.before(horizon) & (weight > 0))
     order = np.argsort(-times.time[died], kind="stable")
     died = died[order]
@@ -230,10 +223,7 @@ def survival_outcome(
     target: SurvivalTarget,
     beside: Floats | None = None,
 ) -> Outcome:
-    """Return what is explained of censored rows: one outcome, or one for each horizon.
-
-    Columns ``beside`` those of the table decide on events and censoring too: a treatment.
-    """
+    """Return the outcome of each horizon; columns ``beside`` the table enter its nuisances."""
     matrix = data.matrix if beside is None else np.hstack([data.matrix, beside])
     weight = data.weights.values
     n = len(times.time)
@@ -254,7 +244,8 @@ def survival_outcome(
                 free[k, fold.test] = hazards.free(rows, horizon)
     found = np.nanmean(values, axis=0)
     curve = kaplan_meier(times, weight)
-    brier = _integrated(error, weight)
+    here = ~np.isnan(error[:, 0]) & (weight > 0)
+    brier = float((weight[here] @ error[here]).mean() / weight[here].sum())
     told = [
         _told(times, weight, horizon, target, free[k], reach) for k, horizon in enumerate(horizons)
     ]
@@ -290,12 +281,6 @@ def _name(times: Times, horizon: float, target: SurvivalTarget) -> str:
     if target == "probability":
         return f"survival beyond {times.names[0]} = {horizon:g}"
     return f"{times.names[0]} up to {horizon:g}"
-
-
-def _integrated(error: Floats, weight: Floats) -> float:
-    """Return the mean over rows and times of the squared errors of survival curves."""
-    here = ~np.isnan(error[:, 0]) & (weight > 0)
-    return float((weight[here] @ error[here]).mean() / weight[here].sum())
 
 
 def _told(

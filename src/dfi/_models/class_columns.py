@@ -39,11 +39,7 @@ def class_column(model: EstimatorLike, label: object, place: int = 1) -> int:
 
 
 def of_one_class(predictor: Predictor, data: Data) -> Predictor:
-    """Return a fitted model of classes as what gives the probability of the explained one.
-
-    Functions, networks and sessions give a column for each class, in the order of the classes, or
-    the probability of one, which is known for 0 and 1 and must not be guessed elsewhere.
-    """
+    """Return a fitted model of classes as the probability of the explained one, never guessed."""
     outcome, model = data.outcome, predictor.model
     label, unnamed = outcome.labels[-1], not outcome.named and outcome.place == 1
     if predicts_classes(model):

@@ -107,7 +107,6 @@ class _Rows:
 
 
 def check_cluster(estimator: Estimator, data: Data) -> StreamedSource:
-    """Return where the rows are, or raise if there is no cluster to fit on."""
     name = type(estimator).__name__
     source = data.source
     if not isinstance(source, StreamedSource) or not isinstance(source.partitions, DaskParts):
@@ -161,7 +160,6 @@ def _arrays(
     fold: int,
     half: int | None,
 ) -> tuple[Native, Native, Native]:
-    """Return the rows of a training set as dask arrays: features, outcomes, weights."""
     dask, da = importlib.import_module("dask"), importlib.import_module("dask.array")
     view = learner_view(learner, table)
     # a table of no rows: what workers need of it are its columns
@@ -211,7 +209,6 @@ def _unfitted(estimator: Estimator) -> Estimator:
 
 
 def _local(model: Estimator) -> Estimator:
-    """Return a fitted model as one that predicts rows in memory."""
     if hasattr(model, "to_local"):
         return model.to_local()
     local = local_twin(model)

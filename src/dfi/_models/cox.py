@@ -38,11 +38,7 @@ LARGEST_LOG_RISK = 20.0
 
 @dataclass(frozen=True, eq=False)
 class Cox:
-    """A fitted Cox regression: coefficients of the columns, and the baseline's cumulative hazard.
-
-    ``centre``, ``coef``: of the columns as they came; ``times``: where the hazard jumps, ascending;
-    ``hazard``: cumulative, after each of them; ``penalty``: of the standardised coefficients.
-    """
+    """Coefficients of raw columns, and the cumulative baseline ``hazard`` after each time."""
 
     centre: Floats
     coef: Floats
@@ -109,10 +105,7 @@ class Cox:
 
 @dataclass(frozen=True, eq=False)
 class _Likelihood:
-    """The partial likelihood of rows in descending order of time.
-
-    ``last``: of each row the last one with its time, up to which rows are at risk then.
-    """
+    """The partial likelihood of rows by descending time; ``last`` is each row's last tie."""
 
     X: Floats
     time: Floats

@@ -36,12 +36,7 @@ LAWS: dict[str, Callable[[Floats], Floats]] = {
 def survival_model(
     model: Estimator, horizons: Sequence[float], target: SurvivalTarget
 ) -> Estimator:
-    """Return a fitted model of times as one of what is explained up to each horizon.
-
-    Known are models with survival curves (lifelines, scikit-survival, whose forests stay forests)
-    and XGBoost's accelerated failure times. Any other model, or function of rows, is taken to
-    predict what is explained.
-    """
+    """Return a fitted model of times as one of each horizon; unknown ones predict it already."""
     if isinstance(model, str | type):
         return model
     under = Under(tuple(horizons), target)
@@ -147,10 +142,7 @@ def _is_forest(model: Estimator) -> bool:
 
 
 def _area_forest(model: Estimator, under: Under) -> RandomForestRegressor:
-    """Return a forest of scikit-survival as a regression forest: the area is a leaf's value.
-
-    A mean over trees of curves has the mean of their areas.
-    """
+    """Return a survival forest as a regression forest whose leaves hold areas under curves."""
     forest = RandomForestRegressor(n_estimators=len(model.estimators_))
     times = np.asarray(model.unique_times_)
     count = int(model.n_features_in_)

@@ -201,11 +201,7 @@ def _cut(y: Floats, weights: Weights, levels: Sequence[float], *, every: bool = 
 def distribution_outcome(
     outcome: Outcome, weights: Weights, level: float | None
 ) -> tuple[Outcome, tuple[float, ...], float]:
-    """Return what is explained of a distribution, its thresholds, and the share of each.
-
-    At one level the outcome is whether it lies at or below that quantile; at all of them there is
-    one for each, times the root of 1/K, so their scores add up to a mean.
-    """
+    """Return indicators of an outcome's levels times the root of their share, and thresholds."""
     y, name = outcome.values, outcome.name
     levels = [level] if level is not None else [(k + 0.5) / LEVELS for k in range(LEVELS)]
     cut = _cut(y, weights, levels)

@@ -66,10 +66,7 @@ def takes_missing(model: Estimator) -> bool:
 
 
 def encoded_columns(model: Estimator, table: Table) -> set[str]:
-    """Return the numeric columns that a fitted model encodes by value.
-
-    They have levels however many: an encoder must not meet a value that it has never seen.
-    """
+    """Return numeric columns that a model encodes by value, which must not meet new values."""
     numeric = {column.name for column in table.columns if column.kind != "categorical"}
     found = [names for _, names in fitted_encoders(model, list(table.names))]
     found.append(_columns_with_levels(model, list(table.names)))

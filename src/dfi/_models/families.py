@@ -78,11 +78,7 @@ class Link:
         return mean if self.family == "poisson" else np.ones_like(mean)
 
     def null(self, y: Floats, weight: Floats) -> tuple[float, bool]:
-        """Return the margin of the weighted mean outcome, and whether that is all there is to fit.
-
-        It is where the outcome is constant. At the edge of the domain, all 0 or all 1, half a row
-        is added that is not: the likelihood alone would send the margin to infinity.
-        """
+        """Return the margin of the mean, off the edge, and whether the outcome is constant."""
         total, mean = float(weight.sum()), float(np.average(y, weights=weight))
         constant = bool(np.all(y == y[0]))
         top = 1.0 if self.family == "bernoulli" else np.inf

@@ -77,10 +77,7 @@ P = ParamSpec("P")
 
 @dataclass
 class Cache:
-    """What was fitted for a table, and computed by :func:`once`; copies of fits share theirs.
-
-    ``shared`` is what classes, or outcomes, of a table have in common, while they are explained.
-    """
+    """What was fitted for a table; ``shared`` is what its classes or outcomes have in common."""
 
     full: tuple[FoldModels, ...] | None = None
     halves: tuple[Training, CrossFit] | None = None
@@ -193,13 +190,7 @@ class Fits:
         seeds: Seeds | None = None,
         most_splits: int = 1,
     ) -> Self:
-        """Split the rows and prepare to fit the learner for every fold.
-
-        Rows are split anew ``n_repeats`` times, with the default learner and five folds every third
-        time: in between the training rows of each fold are only halved in another way, which costs
-        no further fit. By default three times there, up to ``MOST_ROWS`` rows, and once elsewhere.
-        Rows of a small table are split ``most_splits`` times then.
-        """
+        """Split the rows, ``n_repeats`` times or by default as the learner and their number ask."""
         seeds = Seeds.of(random_state) if seeds is None else seeds
         loss = loss_for(data.outcome, loss)
         asked, split = estimator, None
@@ -312,11 +303,7 @@ class Fits:
 
     @cached_property
     def missing(self) -> dict[str, object]:
-        """What was done about missing values, for the specification; empty where there are none.
-
-        The columns' shares of them, and whether the model gets the values as missing or the mean
-        of the observed beside an indicator; or how many rows were left out.
-        """
+        """Shares of missing values and how the model gets them, or how many rows were dropped."""
         incomplete = self.data.dropped - self.table.everyday.rows
         if incomplete:
             return {"how": "drop", "rows": incomplete}
@@ -391,11 +378,7 @@ class Fits:
 
     @cached_property
     def members(self) -> tuple[Fits, ...]:
-        """The fits of each of three or more classes, or of each of several outcomes.
-
-        A model that predicts all of them at once is fitted once; the default learner and others of
-        one number are fitted for each. Members of copies of these fits share what was fitted.
-        """
+        """The fits of each class or outcome, from one model where it predicts all of them."""
         outcome = self.outcome
         classes = outcome.kind == "classes"
         together = self.prefit or (classes and predicts_classes(self.learner))
@@ -415,22 +398,14 @@ class Fits:
 
     @cached_property
     def _shrink(self) -> tuple[float, float] | None:
-        r"""A share :math:`1/(n + 1)` and the outcome's mean, for losses that grow without bound.
-
-        An affine shrink and not a clip: it commutes with averages along lines. ``n`` counts what
-        rows stand for, so one of frequency weight ``w`` is ``w`` equal rows here too.
-        """
+        r"""A share 1/(n + 1) of the mean, for unbounded losses; it commutes with line means."""
         if self.loss.domain == "real" or self.loss.is_square or not self.loss.has_generator:
             return None
         return 1.0 / (self.data.total + 1.0), self.data.mean_outcome
 
     @property
     def calibration(self) -> dict[str, float]:
-        """What was done to probabilities or rates so that the loss can take them.
-
-        The share of the outcome's mean in every prediction, and the mean of the numbers that
-        margins of classifiers were multiplied by (their inverse temperatures).
-        """
+        """The mean's share in predictions, and the mean inverse temperature of classifiers."""
         found = {} if self._shrink is None else {"prediction_shrinkage": self._shrink[0]}
         source = self.whole or self
         models = list(source.cache.full or ())
@@ -528,10 +503,7 @@ class Fits:
         return self.cache.halves
 
     def trained_on(self, *, halves: bool) -> tuple[tuple[Ints, ...], ...]:
-        """Return the rows that each model of :attr:`halves`, or of :attr:`full`, was fitted on.
-
-        A model that was fitted elsewhere has seen other rows: those here stand for them.
-        """
+        """Return the rows behind each model; those here stand for the ones of a prefit model."""
         if self.prefit:
             return ((self.rows,),)
         if not halves:
@@ -621,12 +593,10 @@ class Fits:
 
     @cached_property
     def residuals(self) -> Floats:
-        """Outcome minus out-of-fold prediction, for the explained rows only."""
         return np.asarray((self.data.y - self.predictions)[self.rows])
 
     @cached_property
     def quality(self) -> Quality:
-        """Out-of-fold fit of the full models."""
         if self.outcome.members:
             names = [member.name for member in self.outcome.members]
             parts = [member.quality for member in self.members]
@@ -634,10 +604,7 @@ class Fits:
         return self.judged([(fold.test, self.predictions[fold.test]) for fold in self.folds])
 
     def judged(self, predictions: Sequence[tuple[Ints, Floats]]) -> Quality:
-        """Return how well held-out rows are predicted, in the words of the loss.
-
-        A warning that this is not at all is given for all classes together, not for each.
-        """
+        """Return the held-out quality; several classes are warned of together."""
         if self.described is not None:
             # a working response says nothing of how well classes are told apart
             chances = [(rows, 1.0 / (1.0 + np.exp(-margin))) for rows, margin in predictions]
@@ -679,10 +646,7 @@ class Fits:
         return self.seeds.child(*names).sequence()
 
     def split_rows(self, *names: str | int, stratify: bool = False) -> tuple[Ints, Ints]:
-        """Split the explained rows in two, groups of rows whole, by the seed of some names.
-
-        ``stratify`` shares a binary outcome out equally, where rows are not grouped.
-        """
+        """Split the explained rows in two, clusters whole; ``stratify`` a binary outcome."""
         classes = self.outcome.n_classes
         y = self.data.y if stratify and classes else None
         return split_halves(

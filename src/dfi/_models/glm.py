@@ -60,12 +60,7 @@ class Solution(NamedTuple):
 
 
 class LinkedRidge(Member):
-    """A linear margin of standardised columns, fitted by penalised likelihood.
-
-    Margins are kept within those of the family (:meth:`~dfi._models.families.Link.bounds`), and if
-    ``bounded`` within the range that the training rows have
-    (:func:`~dfi._models.network.training_range`).
-    """
+    """A linear margin by penalised likelihood, within the family's bounds, or training range."""
 
     coefficients_: Floats
     intercept_: float
@@ -204,10 +199,7 @@ def _best_penalty(problem: _Problem, start: Floats) -> tuple[float, Floats]:
 
 
 class _Problem:
-    """A penalised likelihood of coefficients, the first of which is free.
-
-    ``scale`` is the curvature of a row's loss at the mean outcome, its unit.
-    """
+    """A penalised likelihood, first coefficient free; ``scale`` is the curvature at the mean."""
 
     def __init__(self, design: Floats, y: Floats, weight: Floats, link: Link, scale: float) -> None:
         self.design, self.y, self.weight = design, y, weight

@@ -135,16 +135,11 @@ def _unknown(name: str) -> ValueError:
 
 
 def _standardized(name: str, model: Estimator) -> SuperLearner:
-    """Return a linear model of standardised columns.
-
-    Least squares too: its cut-off for small singular values would drop a column next to one in
-    units a million times as large. Not a bare pipeline, which would get the raw columns.
-    """
+    """Return a linear model of standardised columns; least squares too, whose cut-off needs it."""
     return SuperLearner(members=[(name, make_pipeline(StandardScaler(), model))])
 
 
 def predicts_classes(model: Estimator) -> bool:
-    """Return whether a model is a classifier; of other libraries one that has probabilities."""
     if not hasattr(model, "__sklearn_tags__"):
         return hasattr(model, "predict_proba") and not isinstance(model, type)
     return bool(is_classifier(model))
@@ -201,10 +196,7 @@ def is_plain_regressor(model: Estimator) -> bool:
 
 
 def no_learner_of(loss: Loss, learner: object) -> str | None:
-    """Return why predictions of a learner are not those that a loss asks for, or None.
-
-    A learner that is not known is taken at its word: nothing here can tell what it predicts.
-    """
+    """Return why a learner's predictions do not suit a loss, or None; unknown ones are trusted."""
     if loss.quantile is None:
         return None
     found = predicted_quantile(learner)
@@ -278,10 +270,7 @@ def predicted_quantile(learner: object) -> float | None:
 
 
 def loss_for(outcome: Outcome, loss: Loss | None) -> Loss:
-    """Return the loss of an outcome, by default Brier's score for classes.
-
-    Brier's score and not the log-loss: it survives models that are too sure of themselves.
-    """
+    """Return the loss of an outcome; for classes Brier's, which survives overconfident models."""
     if loss is None:
         return BRIER if outcome.is_classes else SQUARED_ERROR
     if loss.domain == "probability" and not outcome.is_classes:

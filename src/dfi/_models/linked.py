@@ -99,10 +99,7 @@ class LinkedNetwork(HingeUnits):
 
 
 class _PenalisedLikelihood(PenalisedSquares):
-    """The mean penalised loss of a family and its gradient, in units of its curvature at the mean.
-
-    Beyond the bounds of margins the loss goes on as its tangent, so no trial step overflows.
-    """
+    """The mean penalised loss and gradient, beyond the bounds of margins linear."""
 
     def __init__(
         self,

@@ -270,7 +270,6 @@ class PenalisedSquares:
         return 0.5 * float(lost + penalty) / n, np.concatenate(gradient) / n
 
     def pulls(self, hidden: Floats, intercept: float) -> tuple[float, Floats]:
-        """Return twice the rows' loss, and its derivative by what each row is predicted."""
         residual = hidden + (intercept - self.y)
         pull = self.weight * residual
         return float(pull @ residual), pull

@@ -97,7 +97,6 @@ class Workers:
 def gathered(
     tasks: Iterable[object], n_jobs: int | None, advance: Advance | None, *, threads: bool = False
 ) -> list[Any]:
-    """Return the results of delayed calls, told one by one to a progress bar."""
     results = []
     for result in in_parallel(tasks, n_jobs, threads=threads):
         results.append(result)
@@ -117,7 +116,6 @@ def is_watched() -> bool:
 def progress_bar(
     progress: bool | None, label: str, total: int, started: float | None = None
 ) -> Iterator[Advance | None]:
-    """Yield the advance of a progress bar, or None where none is wanted."""
     with telling_bar(progress, label, total, started) as bar:
         yield bar.advance
 
@@ -134,13 +132,11 @@ class Bar:
         return None if self.bar is None else self.bar.update
 
     def tell(self, text: str, total: int) -> None:
-        """Show a text beside it, and how much there is to do as far as that is known."""
         if self.bar is not None:
             self.bar.total = total
             self.bar.set_postfix_str(text, refresh=time.monotonic() >= self.since)
 
     def foretell(self, seconds: float) -> None:
-        """Show how long a whole call will take, as far as that is known before it."""
         if self.bar is not None:
             self.tell(f"about {spoken_time(seconds)} in all", self.bar.total)
 
@@ -274,10 +270,7 @@ class _Arrays:
 
 
 class _Packer(cloudpickle.CloudPickler):  # type: ignore[misc]
-    """Pickles with numbers in place of what is sent apart: shared objects and large arrays.
-
-    joblib sends whole arguments once, and on Dask alone: arrays inside them go with every task.
-    """
+    """Pickles numbers in place of shared objects and large arrays, sent once."""
 
     def __init__(self, file: io.BytesIO, objects: Mapping[int, int], arrays: _Arrays) -> None:
         super().__init__(file, protocol=pickle.HIGHEST_PROTOCOL)
@@ -301,8 +294,6 @@ class _Packer(cloudpickle.CloudPickler):  # type: ignore[misc]
 
 @dataclass(frozen=True)
 class _Packed:
-    """Something pickled, and the numbers of the arrays that it needs."""
-
     content: bytes
     used: frozenset[int]
 
@@ -323,11 +314,7 @@ class _Unpacker(pickle.Unpickler):
 
 
 class _Parcel:
-    """Objects and arrays that several tasks share: pickled once, opened once where they are sent.
-
-    What is pickled again on the way, by whatever engine, is bytes: so what comes out is in memory
-    of its own, aligned and writable.
-    """
+    """What tasks share, pickled once as bytes: it comes out aligned and writable anywhere."""
 
     def __init__(self, content: bytes) -> None:
         self.content = content
@@ -348,8 +335,6 @@ class _Parcel:
 
 @dataclass(frozen=True)
 class _InRay:
-    """A parcel in Ray's store of objects."""
-
     reference: object
 
     @property
@@ -395,10 +380,7 @@ def _shared(calls: Sequence[Call]) -> list[object]:
 
 
 def _sent(parcel: _Parcel, backend: object) -> object:
-    """Put a large parcel on a cluster that keeps objects, and return what stands for it there.
-
-    On Dask every worker gets a copy, since what only one of them had would be lost with it.
-    """
+    """Put a large parcel on Dask (every worker: one might be lost) or Ray; return its stand-in."""
     if len(parcel.content) <= SMALL_PARCEL:
         return parcel
     scatter: Callable[..., object] | None
@@ -431,11 +413,7 @@ def _pickled(thing: object) -> bytes:
 
 @contextmanager
 def interrupts_raised() -> Iterator[None]:
-    """Raise KeyboardInterrupt at the end where Ctrl-C came, whatever became of it in between.
-
-    Compiled code may turn it into another error, and models that take it for "enough" return what
-    is half fitted.
-    """
+    """Raise KeyboardInterrupt after Ctrl-C, which compiled code and some models swallow."""
     before = signal.getsignal(signal.SIGINT)
     if threading.current_thread() is not threading.main_thread() or not callable(before):
         yield

@@ -112,11 +112,7 @@ class Predictor:
         return np.array(value, dtype=np.float64)
 
     def __call__(self, points: Floats) -> Floats:
-        """Return the model's prediction of each row; probabilities of one class for a classifier.
-
-        The rows that the model is given are its own: one that works in place, or keeps them and
-        writes later, changes nothing that is read again.
-        """
+        """Return predictions of rows of its own, so a model that works in place changes nothing."""
         own = np.array(points, dtype=np.float64, order="C")
         rows = rows_seen(self.table, own, self.view, self.levels)
         try:
@@ -267,18 +263,12 @@ def rows_seen(
 
 
 def brief(error: Exception) -> str:
-    """Return an error of someone else's code in one short line."""
     text = " ".join(f"{type(error).__name__}: {error}".split())
     return text if len(text) <= 300 else text[:297] + "..."
 
 
 def predictor_for(model: Estimator, table: Table, *, prefit: bool) -> Predictor:
-    """Decide how a fitted model reads its rows.
-
-    A model that knows column names, one built around a pipeline, and a plain function get a table
-    like the caller's; any other gets the numeric matrix, with NaN where values are missing if it
-    takes them, or if it was fitted elsewhere: then it is asked at once whether it does.
-    """
+    """Decide how a fitted model reads rows: a table if it knows names, else the matrix."""
     if prefit:
         _check_prefit(model, table)
     exact = tuple(sorted(encoded_columns(model, table)))
@@ -423,11 +413,7 @@ def is_plain_forest(model: Estimator) -> bool:
 
 
 def forest_values(model: Estimator, points: Floats) -> Floats:
-    """Return the mean of a forest's trees, as its own ``predict`` does.
-
-    That sets up a job and checks the rows for every tree, which for a thousand rows takes longer
-    than to walk down the tree: 0.12 of 0.15 seconds for 600 rows and 500 trees.
-    """
+    """Return the mean of a forest's trees without its setup, 0.12 of 0.15 s for 600 rows."""
     rows = np.ascontiguousarray(points, dtype=np.float32)
     total = np.zeros(len(rows))
     for tree in model.estimators_:

@@ -327,7 +327,6 @@ class SampleSizes:
 
 
 def check_streamed(cv: SplitsLike) -> None:
-    """Raise for splits that need all rows in memory."""
     if not isinstance(cv, int | np.integer | str) and not hasattr(cv, "split"):
         raise ValueError(
             f"{argument('cv')} is a list of row numbers, but the rows of {TABLE} are not in "
@@ -347,10 +346,7 @@ def take_frame(
     *,
     named: Sequence[str] = ("y", "sample_weight", "frequency_weight"),
 ) -> tuple[dict[str, Any], Mapping[str, object]]:
-    """Return the same call on a frame of some rows, and what its specification says of them.
-
-    Rows of a table that is not in memory are drawn at random, rows of one cluster together.
-    """
+    """Return the call on a sample of a table that is not in memory, clusters drawn whole."""
     row_id, clusters, y = given.get("row_id"), given.get("clusters"), given["y"]
     for role in (*named, "clusters"):
         value = given.get(role)

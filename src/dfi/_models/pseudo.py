@@ -52,11 +52,7 @@ LEAST_EFFECTIVE = 0.5
 
 @dataclass(frozen=True, eq=False)
 class Nuisances:
-    """What pseudo-outcomes are made of, by arm, split and row: NaN where it is not held out.
-
-    ``means``: shape (arms, splits, n), the expected outcome in each arm; ``chances``: the same
-    shape, the probability to be in it, as it was fitted or given.
-    """
+    """Means and chances by arm, split and row, shape (arms, splits, n); NaN if not held out."""
 
     means: Floats
     chances: Floats
@@ -127,12 +123,10 @@ class Overlap:
 
     @property
     def poor(self) -> bool:
-        """Whether effects rest on few rows, or on a bound."""
         return self.clipped > MOST_CLIPPED or min(self.left) < LEAST_EFFECTIVE
 
     @property
     def words(self) -> str:
-        """What was found, in words."""
         sizes = list(zip(self.labels, self.rows, self.effective, strict=True))
         if len(sizes) == 2:
             (_, n0, m0), (_, n1, m1) = sizes
@@ -148,7 +142,6 @@ class Overlap:
         )
 
     def as_dict(self) -> dict[str, object]:
-        """Return what a result tells."""
         names = ("control", "treated") if len(self.labels) == 2 else self.labels
         return {
             "clip": self.clip,
@@ -181,10 +174,7 @@ def fit_nuisances(
     outcome_model: EstimatorLike = "auto",
     propensity: EstimatorLike | Floats = "auto",
 ) -> Nuisances:
-    """Fit outcome regressions of all arms and the propensities on the folds of ``fits``.
-
-    Known propensities have the shape (arms, n).
-    """
+    """Fit outcome regressions and propensities of all arms; known ones have the shape (arms, n)."""
     treatment = arms.outcome
     two = len(arms.labels) == 2
     require_every_row(fits, "effects")
@@ -214,11 +204,7 @@ def fit_nuisances(
 
 @dataclass(frozen=True, eq=False)
 class DoseNuisances:
-    """What pseudo-outcomes of a dose are made of, by split and row.
-
-    ``outcome``, ``dose``: shape (splits, n), means given the columns; ``variance``: of the dose
-    given the columns; ``slope``: a first guess of the effect of one unit.
-    """
+    """Means of outcome and dose, (splits, n), the dose's variance, a first slope."""
 
     outcome: Floats
     dose: Floats

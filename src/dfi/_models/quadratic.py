@@ -81,7 +81,11 @@ class QuadraticTerms:
         products = Z[:, first] * Z[:, second]
         middle, spread = column_moments(products, weight)
         products -= middle
-        onto = _projection(Z, products, weight)
+        weighted = weight[:, None] * Z
+        values, vectors = np.linalg.eigh(weighted.T @ Z)
+        kept = values > _LEAST_DIRECTION * max(float(values[-1]), 1e-300)
+        root = vectors[:, kept] / np.sqrt(values[kept])
+        onto = np.asarray(root @ (root.T @ (weighted.T @ products)))
         products -= Z @ onto
         left = np.sqrt(np.average(products**2, axis=0, weights=weight))
         bends = (spread > 0) & (left > _STRAIGHT * spread)
@@ -101,15 +105,6 @@ class QuadraticTerms:
         upper[np.triu_indices(p)] = bent
         quadratic = 0.5 * (upper + upper.T) / np.outer(self.scale, self.scale)
         return straight / self.scale, quadratic, -float(self.middle @ bent)
-
-
-def _projection(Z: Floats, terms: Floats, weight: Floats) -> Floats:
-    """Return the coefficients of each term's least squares on the columns, of least size."""
-    weighted = weight[:, None] * Z
-    values, vectors = np.linalg.eigh(weighted.T @ Z)
-    kept = values > _LEAST_DIRECTION * max(float(values[-1]), 1e-300)
-    root = vectors[:, kept] / np.sqrt(values[kept])
-    return np.asarray(root @ (root.T @ (weighted.T @ terms)))
 
 
 class BoundedRidge(Member):

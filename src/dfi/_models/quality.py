@@ -228,12 +228,7 @@ def regression_quality(
     warns: bool = True,
     effect: bool = False,
 ) -> Quality:
-    """Return the out-of-fold fit, overall and by fold, and warn where nothing is explained.
-
-    Under the Brier score and log-loss an outcome of 0 and 1 has an area under the ROC curve, both
-    scores of its probability and a calibration table. Rows that several folds explain count with
-    their mean prediction there.
-    """
+    """Return the out-of-fold fit and warn of a weak one; of classes also AUC and calibration."""
     rows = np.concatenate([test for test, _ in predictions])
     share = weights.values[rows] / weights.values[rows].sum()
     centre = float(share @ y[rows])
@@ -370,10 +365,7 @@ def area_under_curve(y: Floats, predictions: Floats, weights: Weights) -> tuple[
 
 
 def calibration_table(y: Floats, predictions: Floats, mass: Floats) -> tuple[CalibrationBin, ...]:
-    """Return mean prediction, observed share and rows of up to ten bins of equal numbers of rows.
-
-    Equal predictions stay in one bin, so there may be fewer.
-    """
+    """Return up to ten bins of equally many rows; equal predictions stay together."""
     inner = np.quantile(predictions, np.arange(1, MOST_BINS) / MOST_BINS)
     place = np.searchsorted(np.unique(inner), predictions, side="left")
     found = []
@@ -389,12 +381,7 @@ def calibration_table(y: Floats, predictions: Floats, mass: Floats) -> tuple[Cal
 
 
 def combined_quality(parts: Mapping[str, Quality]) -> Quality:
-    r"""Return the fit of several classes, or of several outcomes, from that of each.
-
-    Losses, null losses, squared errors and variances add up, and skill and R2 are of the sums.
-    Those of a fold are means of the parts', weighted by their null losses and variances. There is
-    no area under a curve for all; each part has its own in ``by_outcome``.
-    """
+    r"""Return the fit of several classes or outcomes: losses add up, folds are weighted means."""
     if not parts:
         raise ValueError("a quality of several outcomes needs at least one of them")
     held = list(parts.values())
@@ -439,10 +426,7 @@ WEAK = 0.1
 
 
 def weak_model(quality: Quality, *, effect: bool = False) -> Finding | None:
-    """Say that the model explains little or nothing; None where it explains enough.
-
-    Of an ``effect`` little can be explained, because pseudo-outcomes are mostly noise.
-    """
+    """Say that the model explains little; of noisy ``effect`` outcomes less is expected."""
     skill, named = quality.skill, f"{quality.skill_name} = {skill_text(quality.skill)}"
     square = quality.loss == SQUARED_ERROR.name
     null = "the prevalence" if quality.loss in (BRIER.name, LOG_LOSS.name) else "the mean outcome"

@@ -125,17 +125,12 @@ class MeanOutcome(RegressorMixin, BaseEstimator):
         return self
 
     def predict(self, X: Floats) -> Floats:
-        """Return the mean for each row."""
         check_is_fitted(self, "intercept_")
         return np.full(len(X), self.intercept_)
 
 
 class BoostedResiduals(RegressorMixin, BaseEstimator):
-    """A model and boosting fitted to what it leaves of the outcome where it has not seen it.
-
-    Boosting alone cuts a product or a slope into steps, a smooth model smears a step; one after
-    the other they find both.
-    """
+    """Boosting of a smooth model's held-out residuals: one finds slopes, the other steps."""
 
     base_: Estimator
     boosting_: Estimator
@@ -145,7 +140,6 @@ class BoostedResiduals(RegressorMixin, BaseEstimator):
         self.boosting = boosting
 
     def fit(self, X: Floats, y: Floats, sample_weight: Floats | None = None) -> Self:
-        """Fit the model and then the boosting."""
         given = {} if sample_weight is None else {"sample_weight": sample_weight}
         return self.fit_after(clone(self.base).fit(X, y, **given), X, sample_weight)
 
@@ -158,11 +152,9 @@ class BoostedResiduals(RegressorMixin, BaseEstimator):
         return self
 
     def suits(self, n_rows: int, n_columns: int) -> bool:
-        """Return whether the table is one for the model."""
         return bool(self.base.suits(n_rows, n_columns))
 
     def predict(self, X: Floats) -> Floats:
-        """Return the sum of the two predictions."""
         check_is_fitted(self, "boosting_")
         return np.asarray(self.base_.predict(X) + self.boosting_.predict(X))
 
@@ -387,7 +379,6 @@ class SuperLearner(RegressorMixin, BaseEstimator):
         return np.column_stack(columns)
 
     def predict(self, X: ArrayLike) -> Floats:
-        """Return the weighted sum of the members' predictions."""
         check_is_fitted(self)
         rows: Floats = validate_data(self, X, reset=False, dtype=np.float64)
         value = np.zeros(len(rows))
@@ -396,10 +387,7 @@ class SuperLearner(RegressorMixin, BaseEstimator):
         return value
 
     def parts(self) -> list[tuple[float, Estimator]]:
-        """Return the models that are summed, each once, and their factors.
-
-        A model that a member goes on from, with boosting of its residuals, is one part for all.
-        """
+        """Return the summed models, each once, and their factors."""
         found: dict[int, tuple[float, Estimator]] = {}
         for share, member in zip(self.weights_, self.estimators_, strict=True):
             if member is None:
@@ -548,12 +536,10 @@ class LossRisk:
         return np.asarray(weights / weights.sum())
 
     def _all_agree(self) -> bool:
-        """Return whether members differ by rounding alone."""
         spread = max(float(np.ptp(f, axis=1).max()) for f in (self.first, self.second))
         return spread <= _EQUAL * float(np.abs(self.first).max())
 
     def at(self, weights: Floats) -> float:
-        """Return the risk of an average."""
         a, b = self.first @ weights, self.second @ weights
         alone = self.loss.of(self.y, a) + self.loss.of(self.y, b)
         both = self.loss.of_two(self.y, a, b)
@@ -648,11 +634,7 @@ def _predict(model: Estimator, X: Floats) -> Floats:
 
 
 def rows_for(model: Estimator, X: Floats) -> Floats:
-    """Return rows that a member may do with as it likes: the next one must find them unchanged.
-
-    The rows themselves where the member is one that only reads them, which saves the largest
-    fits a second copy of the table; a copy for any other.
-    """
+    """Return a copy of the rows, or the rows for members that only read them."""
     return X if only_reads(model) else X.copy()
 
 

@@ -157,8 +157,11 @@ def fit_on_columns(
     seed: np.random.SeedSequence,
 ) -> Callable[[Floats], Floats]:
     """Fit a clone of the learner on some columns and rows; return it as a function of full rows."""
-    outcome = target if isinstance(target, Outcome) else _quantity(target)
-    target = outcome.values
+    if isinstance(target, Outcome):
+        outcome, target = target, target.values
+    else:
+        kind: Literal["binary", "real"] = "binary" if np.isin(target, (0.0, 1.0)).all() else "real"
+        outcome = Outcome(target, "target", kind)
     if not columns:
         mass = None if weights is None else weights.values[rows]
         several = [member.values[rows] for member in outcome.members]
@@ -184,11 +187,6 @@ def fit_on_columns(
         return _OnColumns((predictor,), positions)
     classes = range(len(outcome.members))
     return _OnColumns(tuple(replace(predictor, column=k) for k in classes), positions)
-
-
-def _quantity(target: Floats) -> Outcome:
-    kind: Literal["binary", "real"] = "binary" if np.isin(target, (0.0, 1.0)).all() else "real"
-    return Outcome(target, "target", kind)
 
 
 @dataclass(frozen=True)
@@ -309,12 +307,7 @@ def _moments(matrix: Floats, target: Floats, mass: Floats) -> tuple[Floats, Floa
 
 
 class FixedStack(RegressorMixin, BaseEstimator):  # type: ignore[misc]
-    """A stack whose weights are given: only its members are fitted.
-
-    A submodel takes the weights that the full model of its fold found. They come from the same
-    training rows, so held-out rows stay unseen; the inner cross-validation is saved (about four
-    fits in five), and a submodel differs from the full model by its columns alone.
-    """
+    """A stack with the weights of its fold's full model: no inner folds are needed."""
 
     def __init__(self, *, members: list[tuple[str, Estimator]], weights: list[float]) -> None:
         self.members = members
@@ -358,8 +351,7 @@ def submodel_learner(learner: Estimator, full: object) -> Estimator:
     return FixedStack(members=[m for m, _ in used], weights=[w for _, w in used])
 
 
-class NoColumns(Exception):
-    """Nothing that the learner reads is left."""
+class NoColumns(Exception): ...
 
 
 def narrowed(learner: Estimator, names: Sequence[str], kept: Collection[str]) -> Estimator:

@@ -338,11 +338,7 @@ def _in_order(model: Estimator, values: Native) -> Native:
 
 
 def log_odds(model: Estimator, rows: Floats | Frame) -> Floats:
-    """Return log-probabilities of the classes, up to a number for each row: its margins.
-
-    A model's own margins where it has some that are logarithms of its probabilities, which have
-    no least and largest; else logarithms of its probabilities, of 1e-12 at the least.
-    """
+    """Return margins that are log-probabilities, else clipped log-probabilities."""
     margins = _own_margins(model, rows)
     if margins is None:
         shares = np.asarray(probabilities(model, rows), dtype=float)

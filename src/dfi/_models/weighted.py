@@ -84,7 +84,6 @@ def _inside(model: Estimator) -> list[Estimator]:
 
 
 def _asks(step: Estimator) -> bool | None:
-    """Return whether ``set_fit_request`` asked for weights, None where it said nothing."""
     # set_fit_request keeps it there; get_metadata_routing of RidgeCV did not come to an end
     request = getattr(getattr(step, "_metadata_request", None), "fit", None)
     asked = getattr(request, "requests", {})

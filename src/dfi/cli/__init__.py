@@ -47,11 +47,7 @@ def main() -> None:
 
 
 def _answer(number: int, frame: FrameType | None) -> None:
-    """Answer Ctrl-C and ``kill``: by an exception while a command runs, else at once.
-
-    An exception that is raised while a module is imported comes out of it as a traceback of a
-    library, or as the crash of one that is half initialised. Nothing is lost by leaving then.
-    """
+    """Answer a signal by an exception, or at once where that would break an import."""
     from dfi._files import is_busy
 
     while frame is not None and frame.f_code.co_filename != _IMPORTS:

@@ -86,15 +86,6 @@ def describe(
     """
 
 
-def _stem(data: str) -> str:
-    """Return what an output folder is called after: a file, or the folder of a pattern."""
-    path = Path(data)
-    name = path.name
-    if is_pattern(data):
-        name = re.sub(r"[*?\[\]]", "", path.parent.name if glob.has_magic(name) else name)
-    return name.split(".")[0] or "data"
-
-
 @dataclass(frozen=True)
 class Period:
     """One of two tables: what :func:`dfi.explain` is asked, and the names of its rows."""
@@ -118,7 +109,11 @@ class Run:
     ) -> None:
         self.request, self.console = request, Console(request.quiet)
         self._context, self._started = context, clock.monotonic()
-        stem = "data" if request.data == "-" else _stem(request.data)
+        path = Path(request.data)
+        name = path.name
+        if is_pattern(request.data):
+            name = re.sub(r"[*?\[\]]", "", path.parent.name if glob.has_magic(name) else name)
+        stem = "data" if request.data == "-" else (name.split(".")[0] or "data")
         self.out = request.out or Path(f"dfi-{stem}{ending}")
         self.folder = OutputFolder(
             self.out,

@@ -66,8 +66,6 @@ class Failure(Exception):
 
 
 class Unreadable(Failure):
-    """An input could not be read."""
-
     code = INPUT
 
 
@@ -76,8 +74,6 @@ class Refused(Failure):
 
 
 class Unwritable(Failure):
-    """An output could not be written."""
-
     code = OUTPUT
 
 
@@ -170,11 +166,7 @@ def sentence(error: BaseException, written: Sequence[Path] = ()) -> str:
 
 
 def refuse_small_limit() -> None:
-    """Raise if the shell allows a process less memory than the libraries need to be loaded.
-
-    Some of them end the process where they get none, or try again for ever, before anything of ours
-    could answer.
-    """
+    """Raise if the memory limit is too small to load libraries, some of which then hang."""
     if sys.platform == "win32":
         return
     import resource
@@ -245,10 +237,7 @@ def _plain(error: UnicodeError) -> tuple[str, int]:
 
 
 def write_on_any_terminal() -> None:
-    """Let standard output and error write what their encoding lacks in other marks.
-
-    A report is written whatever the terminal can show: a name in it must not end the command.
-    """
+    """Let the streams replace what their encoding lacks: a name must not end a command."""
     codecs.register_error("dfi-plain", _plain)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper) and stream.errors == "strict":
@@ -316,7 +305,6 @@ def print_lines(text: str) -> None:
 def print_table(
     rows: Rows, *, level: float, top: int, unit: str, trust: str, null: str, whole: str
 ) -> None:
-    """Print the leading units as an aligned table on standard output."""
     from dfi.results.columns import UNITS, written
     from dfi.results.numbers import percent
     from dfi.results.text import BELOW_ZERO, SEEN, UNRELATED
@@ -341,7 +329,6 @@ def print_table(
 
 
 def print_changes(rows: Rows, *, level: float, top: int) -> None:
-    """Print the largest changes as an aligned table on standard output."""
     from dfi.results.columns import CHANGES, written
     from dfi.results.numbers import percent
 
@@ -362,10 +349,7 @@ def _without(columns: Mapping[str, list[str]], *names: str) -> dict[str, list[st
 
 
 def _print_fitting(unit: str, rows: Rows, choices: Sequence[Mapping[str, list[str]]]) -> None:
-    """Print the first choice of columns that fits beside readable names, else the last, whole.
-
-    A terminal breaks lines that are too long; numbers that are cut would be others.
-    """
+    """Print the first choice of columns that fits a terminal, else the last, whole."""
     from rich.table import Table
 
     from dfi.results.views import shorten

@@ -45,7 +45,6 @@ class Spelling:
 
     @classmethod
     def of(cls, request: Request) -> Spelling:
-        """Return what a request says."""
         without = tuple(split_names(request.drop))
         levels = request.numbers == "text"
         roles = (request.target, request.weights, request.frequency_weights, request.time,
@@ -211,10 +210,7 @@ def _rows(text: bytes, separator: str, label: str) -> Iterator[tuple[int, list[s
 
 
 def _distinct_names(header: list[str]) -> list[str]:
-    """Return names of columns, those that are empty or there twice numbered; warn of them.
-
-    A table written with the labels of its rows has them first, without a name.
-    """
+    """Return names with empty and repeated ones numbered, and warn; row labels come nameless."""
     counts = Counter(header)
     named: list[str] = []
     for position, name in enumerate(header):
@@ -231,7 +227,6 @@ def _distinct_names(header: list[str]) -> list[str]:
 
 
 def _with_header(text: bytes, lines: int, names: Sequence[str], separator: str) -> bytes:
-    """Return a table with other names of its columns in place of its first line."""
     before = 1 if SEPARATOR_LINE.match(text) else 0
     parts = text.split(b"\n", lines)
     header = io.StringIO()

@@ -33,7 +33,6 @@ def read_arguments(
     parts: bool = False,
     aside: dict[str, Aside] | None = None,
 ) -> dict[str, Any]:
-    """Return the arguments of a computation, the cheap ones read first."""
     if request.loss not in LOSSES:
         close = difflib.get_close_matches(request.loss, LOSSES, n=1)
         hint = f"did you mean {close[0]!r}? " if close else ""
@@ -146,7 +145,6 @@ def _blocks_of_parts(
 
 
 def _about_outcome(request: Request, target: pl.Series | None) -> dict[str, object]:
-    """Return what was said of the target; the library decides about the rest."""
     from dfi.cli.roles import label
 
     said: dict[str, object] = {}
@@ -165,7 +163,6 @@ def _about_outcome(request: Request, target: pl.Series | None) -> dict[str, obje
 
 
 def _horizons(text: str | None) -> list[float] | None:
-    """Return the times of ``--horizon``; None where it is not given."""
     if text is None:
         return None
     try:

@@ -81,10 +81,7 @@ class OutputFolder:
 
 
 def refuse_inputs(places: Sequence[Path], given: Sequence[str | Path | None]) -> None:
-    """Raise if one of the files that a command would write is one that it reads.
-
-    They are compared by what they lead to: a file has several names through links.
-    """
+    """Raise if a file that a command would write is one it reads, under whatever link."""
     outputs = {_identity(place): place for place in places if place.exists()}
     for name in given if outputs else ():
         for read in () if name is None else _files_of(str(name)):
@@ -118,11 +115,7 @@ def _files_of(name: str) -> Sequence[Path | int]:
 
 
 def write_tables(table: pl.DataFrame, folder: Path, stem: str) -> None:
-    """Write a table as CSV, for people, and as Parquet, for programs.
-
-    A spreadsheet runs a cell that begins as a formula does: names in the CSV get an apostrophe
-    before it, and lose what steers a terminal. Those in Parquet are as they are.
-    """
+    """Write CSV, safe for spreadsheets and terminals, and Parquet with names as they are."""
     import polars as pl
 
     texts = [name for name, kind in table.schema.items() if kind == pl.String]

@@ -109,11 +109,7 @@ def read_file(
 
 
 def scan_files(path: str, *, file_format: str | None = None) -> pl.LazyFrame | None:
-    """Return the rows of large Parquet files without reading them; None where they are read whole.
-
-    A folder and a pattern are always read in parts; one file where it is larger than
-    :data:`STREAMED_BYTES` and has more rows than a table that is explained whole.
-    """
+    """Return large Parquet files, folders and patterns as parts; None if read whole."""
     several = is_pattern(path) or Path(path).is_dir()
     parquet = Path(path).suffix.lower() in (".parquet", ".pq")
     if not several and (not parquet or file_format is not None or not Path(path).is_file()):
@@ -155,10 +151,7 @@ def _require_parquet(files: Sequence[Path]) -> None:
 
 @contextmanager
 def _quietly() -> Iterator[None]:
-    """Keep what a library in Rust prints when it gives up from standard error.
-
-    It writes there past Python, many lines, before anyone can catch the error.
-    """
+    """Keep a Rust panic, printed past Python, off standard error."""
     try:
         sys.stderr.flush()
         kept, nowhere = os.dup(2), os.open(os.devnull, os.O_WRONLY)
@@ -287,11 +280,7 @@ def _require_sound_parquet(file: io.BytesIO | str) -> None:
 
 
 def _require_sound(content: bytes) -> None:
-    """Raise where an Arrow file contradicts itself, one part after the other.
-
-    polars believes what such a file says of its sizes, and ends the process where there is not so
-    much memory: which is not an error that anyone could catch.
-    """
+    """Raise where an Arrow file contradicts itself: polars would allocate what it claims."""
     pyarrow = importlib.import_module("pyarrow")
     ipc = importlib.import_module("pyarrow.ipc")
     stream = pyarrow.BufferReader(content)
@@ -336,7 +325,6 @@ def _refuse_repeated_keys(text: bytes, label: str) -> None:
 
 
 def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    """Return a JSON object; raise KeyError for a key that it has twice."""
     found: dict[str, object] = {}
     for key, value in pairs:
         if key in found:

@@ -30,7 +30,6 @@ ELSEWHERE = (
 
 
 def find_paper() -> tuple[ModuleType, ModuleType]:
-    """Return the catalogue of the paper's studies and what runs them."""
     clone = Path(__file__).resolve().parents[3]
     if (clone / PAPER / "catalogue.py").is_file() and str(clone) not in sys.path:
         # appended: nothing else of the clone may hide what is installed

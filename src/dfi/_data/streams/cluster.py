@@ -38,14 +38,12 @@ CLOSED = (
 
 
 def is_dask(X: object) -> bool:
-    """Return whether a table (or column) is one of Dask, without importing it."""
     kind = type(X)
     names = {base.__module__.split(".")[0] for base in kind.__mro__}
     return bool({"dask", "dask_expr"} & names) and hasattr(X, "__dask_graph__")
 
 
 def is_dask_array(X: object) -> bool:
-    """Return whether a table is a dask array."""
     # of the type: what Dask delays has every attribute that it is asked for
     return is_dask(X) and hasattr(type(X), "chunks") and hasattr(type(X), "rechunk")
 
@@ -109,7 +107,6 @@ def _open_array(X: Native, roles: Mapping[str, Native]) -> tuple[DaskParts, dict
 
 
 def _check_chunks(X: Native, role: str, given: Native) -> None:
-    """Raise where rows of two arrays cannot be laid side by side."""
     known = [not np.isnan(array.shape[0]) for array in (X, given)]
     # chunks of unknown lengths that both have, as after one selection, are the same objects
     if not all(known) and given.chunks[0] != X.chunks[0]:
@@ -125,8 +122,6 @@ def _check_chunks(X: Native, role: str, given: Native) -> None:
 
 @dataclass(frozen=True, eq=False)
 class DaskParts(Partitions):
-    """A table of Dask."""
-
     table: Native
     labels: Mapping[str, object]
     library: Library
@@ -147,7 +142,6 @@ class DaskParts(Partitions):
         label: str = "",
         watch: Watch = unwatched,
     ) -> State | None:
-        """Send the work to the partitions, merge on the way back."""
         dask = importlib.import_module("dask")
         parts = self.delayed(columns)
         firsts = [0] * len(parts) if starts is None else starts.tolist()
@@ -167,7 +161,6 @@ class DaskParts(Partitions):
         return found
 
     def delayed(self, columns: Sequence[str]) -> list[Native]:
-        """Return the partitions, with some of their columns, as what Dask computes later."""
         if self.others is None:
             chosen = self.table[[self.labels[name] for name in columns]]
             return list(chosen.to_delayed())
@@ -210,7 +203,6 @@ def _merge(states: Iterable[State | None]) -> State | None:
 
 
 def current_client() -> Native | None:
-    """Return the Client of dask.distributed that the caller has, None where there is none."""
     if "distributed" not in sys.modules:
         return None
     distributed = importlib.import_module("distributed")

@@ -41,7 +41,6 @@ BATCH_BYTES = 1 << 25
 
 
 def is_path(X: object) -> bool:
-    """Return whether a table is given by the name of its file or files."""
     if isinstance(X, str | os.PathLike):
         return True
     return (
@@ -52,7 +51,6 @@ def is_path(X: object) -> bool:
 
 
 def find_files(given: object) -> tuple[Path, ...]:
-    """Return the files that a path, a pattern, a folder or a list of these names, sorted."""
     items: list[object] = list(given) if isinstance(given, list | tuple) else [given]
     found: list[Path] = []
     for item in items:
@@ -81,7 +79,9 @@ def _named(text: str) -> list[Path]:
             p
             for p in path.rglob("*")
             # what is hidden is not part of the table, as in a pattern: leftovers, checkpoints
-            if p.suffix.lower() in PARQUET and p.is_file() and not _is_hidden(p, path)
+            if p.suffix.lower() in PARQUET
+            and p.is_file()
+            and not any(part.startswith(".") for part in p.relative_to(path).parts)
         )
         if not files:
             raise ValueError(f"{text!r} is a folder that holds no Parquet files (.parquet or .pq)")
@@ -114,10 +114,6 @@ def _named(text: str) -> list[Path]:
     )
 
 
-def _is_hidden(file: Path, folder: Path) -> bool:
-    return any(part.startswith(".") for part in file.relative_to(folder).parts)
-
-
 def as_it_is(path: Path) -> str:
     """Return a name that no library takes for an address, or for one in the home folder."""
     return os.path.join(".", path)
@@ -125,11 +121,7 @@ def as_it_is(path: Path) -> str:
 
 @dataclass(frozen=True, eq=False)
 class Files(InOrder):
-    """Files of the same columns, read in order; nothing but some rows is in memory.
-
-    Frames are those of polars where it is installed, else of pyarrow; text that files keep as a
-    dictionary is text here, because dictionaries differ from one group of rows to the next.
-    """
+    """Files of the same columns, read in order as frames of polars, else pyarrow."""
 
     paths: tuple[Path, ...]
     labels: Mapping[str, object]
@@ -139,12 +131,14 @@ class Files(InOrder):
 
     @classmethod
     def open(cls, given: object) -> Files:
-        """Find the files and compare their columns, without reading rows."""
         paths = find_files(given)
         for path in paths:
             if path.suffix.lower() not in (*PARQUET, *ARROW, *CSV):
                 raise ValueError(f"{path} is not a table that is read in parts: pass {_KNOWN}")
-        _require_pyarrow()
+        if importlib.util.find_spec("pyarrow") is None:
+            raise ImportError(
+                "files are read by pyarrow, which is not installed: pip install pyarrow"
+            )
         schemas = [_schema(path) for path in paths]
         stamps = tuple(_stamp(path) for path in paths)
         for path, schema in zip(paths[1:], schemas[1:], strict=True):
@@ -158,14 +152,12 @@ class Files(InOrder):
         )
 
     def rows(self) -> int | None:
-        """Return how many rows there are, None where only reading would tell."""
         if any(path.suffix.lower() not in PARQUET for path in self.paths):
             return None
         parquet = importlib.import_module("pyarrow.parquet")
         return sum(int(parquet.read_metadata(as_it_is(path)).num_rows) for path in self.paths)
 
     def total(self, starts: Ints | None) -> int:
-        """Return the number of batches, from what Parquet says of itself in the first pass."""
         if starts is not None:
             return len(starts)
         rows = self.rows()
@@ -173,7 +165,6 @@ class Files(InOrder):
 
     @staticmethod
     def batch_rows(width: int) -> int:
-        """Return how many rows are read at a time where a row has so many values."""
         return max(256, min(BATCH_ROWS, BATCH_BYTES // (8 * max(width, 1))))
 
     def frames(self, columns: Sequence[str]) -> Iterator[tuple[str, Frame]]:
@@ -196,7 +187,6 @@ def _frame(path: Path, batch: Native, names: list[str], library: Library) -> Fra
 
 
 def _stamp(path: Path) -> tuple[int, int]:
-    """Return what tells that a file was written again: its size and when."""
     try:
         found = path.stat()
     except OSError as error:
@@ -247,13 +237,7 @@ def _refuse_other_kinds(path: Path) -> None:
     raise ValueError(f"{path} cannot be read as {named}{what}{remedy}")
 
 
-def _require_pyarrow() -> None:
-    if importlib.util.find_spec("pyarrow") is None:
-        raise ImportError("files are read by pyarrow, which is not installed: pip install pyarrow")
-
-
 def _schema(path: Path) -> dict[str, str]:
-    """Return the columns of a file and what they hold, in words."""
     suffix = path.suffix.lower()
     try:
         _refuse_other_kinds(path)
@@ -339,11 +323,7 @@ def _read(path: Path, suffix: str, columns: list[str], rows: int) -> Iterator[Na
 def parquet_batches(
     file: str | io.BytesIO, rows: int = BATCH_ROWS, columns: list[str] | None = None
 ) -> Iterator[Native]:
-    """Yield some rows of a Parquet file at a time, and raise where they are not what was written.
-
-    Pages are compared with their checksums where the writer left any (few do unasked), numbers
-    with the range that the file states for their column.
-    """
+    """Yield batches of a Parquet file; raise if checksums or stated ranges contradict them."""
     parquet = importlib.import_module("pyarrow.parquet")
     compute = importlib.import_module("pyarrow.compute")
     # a small buffer: whole groups of rows, which may be large, are not held
@@ -364,7 +344,6 @@ def parquet_batches(
 
 
 def _ranges(opened: Native, columns: list[str] | None) -> dict[str, tuple[float, float]]:
-    """Return the least and the largest number of columns of which a Parquet file states them."""
     types, metadata = importlib.import_module("pyarrow").types, opened.metadata
     fields = list(opened.schema_arrow)
     if len(fields) != metadata.num_columns:  # some are nested, and no feature is

@@ -27,16 +27,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class GatheredFrame:
-    """A frame in memory, and what a specification says of it."""
-
     frame: Frame
     told: Mapping[str, object]
 
 
 @dataclass(frozen=True)
 class Counts:
-    """The rows of each part."""
-
     counts: tuple[int, ...]
 
     def merge(self, other: Counts) -> Counts:
@@ -44,16 +40,12 @@ class Counts:
 
     @property
     def part(self) -> Counts:
-        """The same as one part."""
         return Counts((sum(self.counts),))
 
 
 @dataclass(frozen=True)
 class CountWork:
-    """Count the rows of a part."""
-
     def __call__(self, part: Frame, first: int, name: str) -> tuple[int, Counts]:
-        """Return how many there are."""
         del first, name
         count = open_part(part).n_rows
         return count, Counts((count,))
@@ -61,13 +53,10 @@ class CountWork:
 
 @dataclass(frozen=True, eq=False)
 class Pieces:
-    """Rows of several parts: their places or keys, and frames."""
-
     count: int
     pieces: tuple[tuple[Ints, Frame], ...]
 
     def merge(self, other: Pieces) -> Pieces:
-        """Return the rows of both."""
         return Pieces(self.count + other.count, (*self.pieces, *other.pieces))
 
 
@@ -98,10 +87,7 @@ def gather_frame(
     together: str | None = None,
     watch: Watch = unwatched,
 ) -> GatheredFrame:
-    """Return a table in parts as a frame: of more than 20,000 rows so many, drawn at random.
-
-    Rows that share a label in the column ``together`` are drawn together.
-    """
+    """Return a table in parts as a frame, at most 20,000 rows, clusters of ``together`` whole."""
     given = {"row_id": row_id, "clusters": together}
     partitions, names = open_parts(X, {k: v for k, v in given.items() if v is not None})
     check_named(partitions.labels, names)
@@ -166,7 +152,6 @@ def _taken(
 
 
 def _joined(frames: list[Frame], partitions: Partitions) -> Frame:
-    """Return the rows of several frames as one of the caller's library, columns as they were."""
     first, labels = frames[0], list(partitions.labels.values())
     if nw.dependencies.is_pandas_dataframe(first):
         return importlib.import_module("pandas").concat(frames)[labels]

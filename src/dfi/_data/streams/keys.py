@@ -48,14 +48,12 @@ def content(opened: Opened, names: Sequence[str]) -> Hashes:
 
 
 def keys_of(opened: Opened, names: Sequence[str], row_id: str | None) -> Ints:
-    """Return the keys of the rows of a part: of a column, else of all the columns named."""
     if row_id is None:
         return (content(opened, names) >> np.uint64(1)).astype(np.intp)
     return column_keys(opened.columns[row_id], row_id)
 
 
 def column_keys(column: Native, row_id: str) -> Ints:
-    """Return the keys that a column holds: whole numbers as they are, others hashed."""
     values = _arrow(column)
     if values.null_count:
         raise ValueError(
@@ -69,7 +67,6 @@ def column_keys(column: Native, row_id: str) -> Ints:
 
 
 def _arrow(column: Native) -> Native:
-    """Return a column as one plain array of Arrow."""
     pa = importlib.import_module("pyarrow")
     found = pa.array(column) if isinstance(column, np.ndarray) else column.to_arrow()
     if isinstance(found, pa.ChunkedArray):
@@ -111,7 +108,6 @@ class Digest:
 
     @classmethod
     def of(cls, opened: Opened, names: Sequence[str], first: int, number: int = 0) -> Digest:
-        """Return the digest of rows, the first in a place of the part that has a number."""
         bits = content(opened, names)
         with np.errstate(over="ignore"):
             places = np.arange(first + 1, first + 1 + len(bits), dtype=np.uint64) * STEP
@@ -120,7 +116,6 @@ class Digest:
         return cls(opened.n_rows, *sums)
 
     def merge(self, other: Digest) -> Digest:
-        """Return the digest of the rows of both."""
         return Digest(
             self.rows + other.rows,
             (self.content + other.content) % 2**64,
@@ -150,11 +145,7 @@ class Witness:
 
 @dataclass(frozen=True, eq=False)
 class Drawn:
-    """The keys of smallest tickets, and how many rows have each: about ``count`` rows.
-
-    ``tickets`` ascend. A key that another part leaves out has no place here either, because that
-    part has enough rows of smaller tickets: neither the cut nor the order of merges matters.
-    """
+    """The keys of smallest tickets, ascending, with row counts; any order of merges agrees."""
 
     count: int
     keys: Ints
@@ -172,7 +163,6 @@ class Drawn:
         return cls(count, found, copies, dealt)._trimmed()
 
     def merge(self, other: Drawn) -> Drawn:
-        """Draw among the rows of both."""
         found, first, back = np.unique(
             np.concatenate([self.keys, other.keys]), return_index=True, return_inverse=True
         )
@@ -188,11 +178,9 @@ class Drawn:
 
     @property
     def rows(self) -> int:
-        """How many rows were drawn."""
         return int(self.copies.sum())
 
     def check(self, row_id: str | None) -> None:
-        """Raise where keys do not tell rows apart."""
         if row_id is not None and self.copies.max(initial=1) > 1:
             raise duplicate(row_id)
         if self.rows and float(self.copies @ self.copies) > MOST_COPIES * self.rows:
@@ -205,7 +193,6 @@ class Drawn:
 
 
 def duplicate(row_id: str) -> ValueError:
-    """Return the error for a key that several rows have."""
     return ValueError(
         f"{argument('row_id', row_id)} has a value in several rows, and it says which row is "
         "which: name a column whose values are all different"
@@ -239,7 +226,6 @@ def sorted_by_key(X: Frame, row_id: str, given: Mapping[str, object]) -> Frame:
 
 
 def rows_at(frame: Frame, rows: Ints) -> Frame:
-    """Return some rows of a frame of pandas, polars or pyarrow."""
     if nw.dependencies.is_pandas_dataframe(frame):
         return frame.iloc[rows]
     return frame[rows] if nw.dependencies.is_polars_dataframe(frame) else frame.take(rows)

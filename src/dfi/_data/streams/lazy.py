@@ -34,7 +34,6 @@ KNOWN = {
 
 
 def is_lazy(X: object) -> bool:
-    """Return whether a table is a lazy frame, or gives its rows as a stream of Arrow."""
     return bool(
         isinstance(X, nw.LazyFrame)
         or nw.dependencies.is_polars_lazyframe(X)
@@ -60,7 +59,6 @@ def _is_cursor(X: object) -> bool:
 
 
 def open_lazy(X: Native) -> LazyPolars | ArrowStream:
-    """Return a lazy table as parts that follow each other."""
     native = X.to_native() if isinstance(X, nw.LazyFrame) else X
     if nw.dependencies.is_polars_lazyframe(native):
         with _readable(LazyPolars.what):
@@ -102,7 +100,6 @@ class Spool:
 
 
 def _names(X: Native) -> list[str]:
-    """Return the names of the columns, without reading rows where that can be."""
     if _is_dataset(X):
         return list(X.schema.names)
     for attribute in ("column_names", "columns"):
@@ -175,10 +172,7 @@ def _collected(frame: Native) -> Iterator[Frame]:
 
 @dataclass(frozen=True, eq=False)
 class ArrowStream(InOrder):
-    """What gives a stream of Arrow at every read: relations, queries, datasets.
-
-    Rows are known by their places as long as they come in the order of the first read.
-    """
+    """What gives a stream of Arrow at every read: relations, queries, datasets."""
 
     table: Native
     labels: Mapping[str, object]
@@ -198,7 +192,6 @@ class ArrowStream(InOrder):
 
 
 def _batches(X: Native, names: list[str]) -> Iterable[Native]:
-    """Return batches of some columns, all of them where a library cannot choose."""
     found: Iterable[Native]
     if _is_dataset(X):
         # what is read ahead is held in memory

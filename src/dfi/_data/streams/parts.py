@@ -33,15 +33,12 @@ Answer = TypeVar("Answer", bound=Mergeable, covariant=True)
 
 
 def unwatched(label: str, total: int) -> AbstractContextManager[None]:
-    """Show nothing."""
     del label, total
     return nullcontext()
 
 
 @dataclass(frozen=True, eq=False)
 class ArrayPart:
-    """Some rows of an array without names, and what belongs to them."""
-
     matrix: Array
     others: Mapping[str, Array] = field(default_factory=dict)
 
@@ -49,8 +46,7 @@ class ArrayPart:
 class Work(Protocol[Answer]):
     """What is done with a part, wherever it is: picklable, no callbacks."""
 
-    def __call__(self, part: Frame, first: int, name: str) -> tuple[int, Answer | None]:
-        """Work on a part that has a name and whose first used row has a place in the table."""
+    def __call__(self, part: Frame, first: int, name: str) -> tuple[int, Answer | None]: ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,14 +58,12 @@ class Opened:
     n_rows: int
 
     def read(self, name: str, start: int = 0, stop: int | None = None) -> Reading:
-        """Return some rows of a column."""
         column, rows = self.columns[name], slice(start, self.n_rows if stop is None else stop)
         if isinstance(column, np.ndarray):
             return read_array_column(name, column[rows])
         return read_column(self.labels[name], column[rows])
 
     def holds_numbers(self, name: str) -> bool:
-        """Return whether a column's dtype says that it holds numbers or booleans."""
         column = self.columns[name]
         if isinstance(column, np.ndarray):
             return column.dtype.kind in "fiub"
@@ -78,7 +72,6 @@ class Opened:
 
 
 def open_part(part: Frame) -> Opened:
-    """Return the columns of a part: of a frame of any library, or of an array."""
     if isinstance(part, ArrayPart):
         columns = {f"x{j}": part.matrix[:, j] for j in range(part.matrix.shape[1])}
         found: dict[str, Native] = {**columns, **part.others}
@@ -102,7 +95,6 @@ def plain_frame(batch: Native, names: list[str], library: Library) -> Frame:
 
 
 def plain_table(table: Native, names: list[str]) -> Native:
-    """Return some columns of a table of Arrow, text in dictionaries as text."""
     types = importlib.import_module("pyarrow").types
     table = table.select(names)
     for place, column in enumerate(table.schema):
@@ -113,10 +105,7 @@ def plain_table(table: Native, names: list[str]) -> Native:
 
 
 def tables(batches: Iterable[Native], names: Sequence[str]) -> Iterator[Native]:
-    """Yield some columns of batches of Arrow as tables of some size; of no batch one without rows.
-
-    Batches may be tiny, or as large as the table.
-    """
+    """Yield batches of Arrow regrouped into tables of some size, at least one."""
     pa = importlib.import_module("pyarrow")
     held: list[Native] = []
     count, yielded = 0, False
@@ -143,7 +132,6 @@ class Partitions(ABC):
 
     @property
     def ordered(self) -> bool:
-        """Whether rows came in the same order at every read so far."""
         return True
 
     @abstractmethod
@@ -155,16 +143,13 @@ class Partitions(ABC):
         starts: Ints | None = None,
         label: str = "",
         watch: Watch = unwatched,
-    ) -> State | None:
-        """Return the merged state of all parts, None where none has rows."""
+    ) -> State | None: ...
 
     def header(self, features: Sequence[str]) -> object:
-        """Return the column index of a pandas frame with some of the columns, else None."""
         del features
         return None
 
     def dtype(self, column: Column) -> object:
-        """Return the dtype that a column has in frames of the caller's library."""
         return column.dtype
 
 
@@ -181,8 +166,7 @@ class InOrder(Partitions):
         return self.witness is None or not self.witness.moved
 
     @abstractmethod
-    def frames(self, columns: Sequence[str]) -> Iterator[tuple[str, Frame]]:
-        """Yield the parts with their names, some columns of them."""
+    def frames(self, columns: Sequence[str]) -> Iterator[tuple[str, Frame]]: ...
 
     def reduce(
         self,
@@ -215,7 +199,6 @@ class InOrder(Partitions):
 
 
 def merged(one: State | None, other: State | None) -> State | None:
-    """Return the sum of two states, either of which may have no rows."""
     if one is None or other is None:
         return other if one is None else one
     return one.merge(other)

@@ -35,14 +35,11 @@ if TYPE_CHECKING:
 
 
 def is_stream(X: object) -> bool:
-    """Return whether a table is not in memory: files, a lazy frame, a relation, on a cluster."""
     return isinstance(X, Partitions) or is_path(X) or is_lazy(X) or is_dask(X) or is_spark(X)
 
 
 @dataclass(frozen=True, eq=False)
 class Stream:
-    """A table in parts whose columns are known."""
-
     source: StreamedSource
     state: SchemaState
     columns: tuple[Column, ...]
@@ -51,12 +48,10 @@ class Stream:
 
     @property
     def n_rows(self) -> int:
-        """The rows that are used."""
         return self.source.n_rows
 
     @property
     def large(self) -> bool:
-        """Whether only some of the rows are gathered."""
         return self.n_rows > sources.LARGE_ROWS
 
     def gathered(
@@ -66,7 +61,6 @@ class Stream:
         groups: GroupsLike = None,
         units: UnitsKind = "columns",
     ) -> Data:
-        """Return a random sample of the rows (None: all) as a table in memory."""
         source = self.source
         rows = source.gather(draw)
         if source.moved:
@@ -107,7 +101,6 @@ class Stream:
         return data
 
     def _means(self) -> dict[str, float]:
-        """Return the mean of the outcome, and of each class, over all rows."""
         rule, masses = self.rule, self.state.masses
         if rule.kind in ("count", "real") or masses is None:
             return {rule.name: self.state.target_mean}
@@ -140,7 +133,6 @@ def open_stream(
     counted: bool = False,
     watch: Watch = unwatched,
 ) -> Stream:
-    """Read what the columns of a table in parts hold: one pass over its rows."""
     one_of("missing", missing, ("indicator", "error", "drop"))
     refuse_both(sample_weight, frequency_weight)
     given: dict[str, object] = {"y": y}
@@ -193,7 +185,10 @@ def open_parts(X: TableLike, given: Mapping[str, object]) -> tuple[Partitions, d
                 f"DFI requires y to be passed: a column of {TABLE} by name, or one of Dask"
             )
         return open_dask(X, given)
-    partitions: Partitions = Files.open(X) if is_path(X) else _opened(X)
+    open_one = open_spark if is_spark(X) else open_lazy
+    partitions: Partitions = (
+        Files.open(X) if is_path(X) else (X if isinstance(X, Partitions) else open_one(X))
+    )
     names = {}
     for role, value in given.items():
         if not isinstance(value, str):
@@ -206,13 +201,7 @@ def open_parts(X: TableLike, given: Mapping[str, object]) -> tuple[Partitions, d
     return partitions, names
 
 
-def _opened(X: TableLike) -> Partitions:
-    open_one = open_spark if is_spark(X) else open_lazy
-    return X if isinstance(X, Partitions) else open_one(X)
-
-
 def check_named(labels: Mapping[str, object], names: Mapping[str, str]) -> None:
-    """Raise if a table has no column of a name that was given."""
     for role, name in names.items():
         if name not in labels:
             hint = did_you_mean(name, labels)

@@ -42,11 +42,7 @@ NO_VALUES = Values(np.empty(0), True, 0)
 
 @dataclass(frozen=True)
 class Roles:
-    """What the columns of a table are: features, the outcome, weights, what names the rows.
-
-    ``keyed``: whether rows are known by keys, made of ``row_id`` or of all columns, and not by
-    their places.
-    """
+    """The roles of columns; ``keyed`` if rows are known by keys, not by their places."""
 
     features: tuple[str, ...]
     target: str
@@ -62,7 +58,6 @@ class Roles:
         return (*self.features, *(name for name in others if name is not None))
 
     def keys(self, opened: Opened) -> Ints | None:
-        """Return the keys of the rows of a part; None where rows are known by their places."""
         return keys_of(opened, self.columns, self.row_id) if self.keyed else None
 
 
@@ -75,11 +70,9 @@ class Spot:
 
     @classmethod
     def of(cls, where: Bools) -> Spot:
-        """Return the spot of rows that are marked."""
         return cls(int(np.count_nonzero(where)), int(where.argmax()) if len(where) else 0)
 
     def merge(self, other: Spot, before: int) -> Spot:
-        """Return both, where ``before`` rows come before those of the other."""
         first = self.first if self.count else before + other.first
         return Spot(self.count + other.count, first)
 
@@ -119,7 +112,6 @@ class ColumnState:
 
     @classmethod
     def of(cls, reading: Reading, counted: Bools, where: str, *, numeric: bool) -> ColumnState:
-        """Return what the rows of a reading show."""
         gaps = reading.gaps
         shared = {
             "name": reading.name,
@@ -161,7 +153,6 @@ class ColumnState:
         )
 
     def merge(self, other: ColumnState, before: int) -> ColumnState:
-        """Return what the rows of both show, where ``before`` rows come before the other's."""
         first = self if self.kind is not None or other.kind is None else other
         kind = self._kind(other)
         n = self.n_observed + other.n_observed
@@ -205,19 +196,15 @@ class ColumnState:
         )
 
     def ordered_levels(self) -> tuple[object, ...]:
-        """Return the levels that occur, as they are declared, else sorted; None last."""
         known = levels_that_occur(self.declared, self.levels or frozenset())
         return (*known, None) if self.missing.count else known
 
     def fill(self) -> float | None:
-        """Return the mean of the observed numbers where some are missing (0 where all are)."""
         return self.mean if self.missing.count else None
 
 
 @dataclass(frozen=True, eq=False)
 class WeightState:
-    """What some rows show of the weights."""
-
     total: float = 0.0
     n_positive: int = 0
     bad: Spot = Spot()
@@ -238,7 +225,6 @@ class WeightState:
         )
 
     def merge(self, other: WeightState, before: int) -> WeightState:
-        """Return what both show."""
         return WeightState(
             self.total + other.total,
             self.n_positive + other.n_positive,
@@ -249,7 +235,6 @@ class WeightState:
         )
 
     def check(self, name: str, kind: WeightKind) -> None:
-        """Raise for weights that none can have."""
         first_negative = self.negative.first if self.negative.count else None
         bad, counts = self.bad, self.n_positive > 0
         refuse_impossible(name, bad.count, bad.first, first_negative, self.least, counts)
@@ -297,11 +282,9 @@ class SchemaState:
 
     @property
     def used(self) -> int:
-        """The rows that are used."""
         return sum(self.counts)
 
     def merge(self, other: SchemaState) -> SchemaState:
-        """Return what the rows of both show, the other's after these."""
         before = self.used
         mass = self.weights.total + other.weights.total
         share = other.weights.total / mass if mass else 0.0
@@ -330,7 +313,6 @@ class SchemaState:
         return replace(self, counts=(self.used,))
 
     def shown(self, name: str) -> OutcomeStats:
-        """Return what decides what the outcome is."""
         column = self.target
         kind = column.kind or "real"
         gaps = self.target_gaps
@@ -342,7 +324,6 @@ class SchemaState:
         return OutcomeStats(name, kind, gaps.count, gaps.first, (), low, high, column.values.found)
 
     def known(self, columns: Sequence[Column]) -> Known:
-        """Return what all rows showed, for a table of only some of them."""
         found = [_found(state, column) for state, column in zip(self.columns, columns, strict=True)]
         return Known(
             self.constant(columns, counted=False),
@@ -351,7 +332,6 @@ class SchemaState:
         )
 
     def constant(self, columns: Sequence[Column], *, counted: bool) -> Bools:
-        """Return which matrix columns do not vary, as :func:`constant_columns` of all rows."""
         low, high = self.span(columns, counted=counted)
         with np.errstate(over="ignore", invalid="ignore"):
             wide = high - low
@@ -359,7 +339,6 @@ class SchemaState:
         return np.asarray(wide <= 16 * np.finfo(np.float64).eps * largest)
 
     def span(self, columns: Sequence[Column], *, counted: bool = False) -> tuple[Floats, Floats]:
-        """Return the least and the largest value of each matrix column."""
         lows: list[float] = []
         highs: list[float] = []
         for state, column in zip(self.columns, columns, strict=True):
@@ -392,12 +371,9 @@ class SchemaState:
 
 @dataclass(frozen=True, eq=False)
 class SchemaWork:
-    """Return what the rows of a part show."""
-
     roles: Roles
 
     def __call__(self, part: Frame, first: int, name: str) -> tuple[int, SchemaState | None]:
-        """Read a part, some rows at a time."""
         del first
         opened = open_part(part)
         check_names(opened, self.roles, name)
@@ -444,7 +420,6 @@ class SchemaWork:
 
 
 def check_names(opened: Opened, roles: Roles, part: str) -> None:
-    """Raise if a part lacks columns that the table has."""
     lacking = [name for name in roles.columns if name not in opened.columns]
     if lacking:
         raise ValueError(
@@ -454,7 +429,6 @@ def check_names(opened: Opened, roles: Roles, part: str) -> None:
 
 
 def kept_rows(readings: Sequence[Reading], roles: Roles) -> Bools | None:
-    """Return the rows that are used, None for all."""
     if roles.missing != "drop":
         return None
     kept = ~np.any([reading.gaps for reading in readings], axis=0)
@@ -462,7 +436,6 @@ def kept_rows(readings: Sequence[Reading], roles: Roles) -> Bools | None:
 
 
 def read_mass(opened: Opened, roles: Roles, start: int, stop: int) -> Floats:
-    """Return the weights of some rows as they were given, ones where none were."""
     if roles.weight is None:
         return np.ones(stop - start)
     reading = opened.read(roles.weight, start, stop)
@@ -473,7 +446,6 @@ def read_mass(opened: Opened, roles: Roles, start: int, stop: int) -> Floats:
 
 
 def check_features(state: SchemaState, roles: Roles) -> None:
-    """Raise for missing and infinite values, and for too few rows, as for a table in memory."""
     if state.n_rows == 0:
         raise ValueError(f"{TABLE} has no rows.")
     holes = [
@@ -570,7 +542,6 @@ def _masses(target: Reading, mass: Floats) -> dict[object, float] | None:
 
 
 def _different(readings: Sequence[Reading], places: Ints) -> Rows:
-    """Return the different rows among some; the first ones may do to see that they are many."""
     for count in (MOST_ROWS + MOST_ROWS // 8, len(places)):
         some = places[:count]
         bits = (_hashes(reading.take(some)) for reading in readings)
@@ -594,5 +565,4 @@ def _hashes(reading: Reading) -> NDArray[np.uint64]:
 
 
 def starts_of(counts: Sequence[int]) -> Ints:
-    """Return the place of the first used row of each part."""
     return np.concatenate([[0], np.cumsum(counts)[:-1]]).astype(np.intp)

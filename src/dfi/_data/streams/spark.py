@@ -41,7 +41,6 @@ _SHUFFLE = re.compile(r"(?<!Broadcast)Exchange\b")
 
 
 def is_spark(X: object) -> bool:
-    """Return whether a table is one of Spark, without importing it."""
     bases = [(base.__module__, base.__name__) for base in type(_native(X)).__mro__]
     return any(m.startswith("pyspark.") and name == "DataFrame" for m, name in bases)
 
@@ -70,10 +69,7 @@ def _plan(frame: Native) -> str:
 
 @dataclass(frozen=True, eq=False)
 class SparkParts(Partitions):
-    """A table of Spark.
-
-    ``shuffled``: whether its plan moves rows between partitions: then they have no order.
-    """
+    """A table of Spark; ``shuffled`` if its plan moves rows, which then have no order."""
 
     frame: Native
     labels: Mapping[str, object]
@@ -107,7 +103,6 @@ class SparkParts(Partitions):
         label: str = "",
         watch: Watch = unwatched,
     ) -> State | None:
-        """Send the work to the partitions, merge what comes back in their order."""
         quoted = ["`" + name.replace("`", "``") + "`" for name in columns]
         task = SparkTask(work, tuple(columns), None if starts is None else starts.tolist())
         with watch(label, 1) as advance, readable():
@@ -129,7 +124,6 @@ class SparkParts(Partitions):
         return total
 
     def _few(self, starts: Ints | None) -> bool:
-        """Return whether states of all partitions can come here as they are."""
         if starts is not None:
             return len(starts) <= MERGED_AT_ONCE
         known = not self.shuffled and hasattr(self.frame, "_jdf")
@@ -156,7 +150,6 @@ class SparkTask(Generic[State]):
     starts: Sequence[int] | None
 
     def __call__(self, batches: Iterator[Native]) -> Iterator[Native]:
-        """Work on a partition, some rows at a time."""
         context = importlib.import_module("pyspark").TaskContext.get()
         part = int(context.partitionId())
         try:
@@ -184,7 +177,6 @@ class SparkTask(Generic[State]):
 
 
 def merge_answers(rows: Native) -> Native:
-    """Return the answers of a group of partitions as one, merged in their order."""
     found = sorted(rows.to_pylist(), key=lambda row: row["part"])
     total: Native = None
     for row in found:

@@ -37,7 +37,6 @@ Seen = TypeVar("Seen", bound="Counted[Any] | Draws")
 
 
 def columns_of(state: SchemaState) -> tuple[Column, ...]:
-    """Return the columns that all rows together make."""
     return laid_out(
         Column(
             name=own.name,
@@ -61,7 +60,6 @@ class OutcomeBlock(RowBlock):
 
     @property
     def places(self) -> Ints:
-        """The keys of the rows, ascending, or their places where they have none."""
         return super().places if self.keys is None else self.keys
 
 
@@ -76,11 +74,9 @@ class Encoder:
 
     @property
     def width(self) -> int:
-        """How many numbers a row has."""
         return sum(column.width for column in self.columns)
 
     def blocks(self, part: Frame, first: int, name: str) -> Iterator[OutcomeBlock]:
-        """Yield the rows of a part, the first of them in a place of the table."""
         opened, roles = open_part(part), self.roles
         check_names(opened, roles, name)
         every = roles.keys(opened)
@@ -124,14 +120,11 @@ class Counted(Generic[State]):
     state: State
 
     def merge(self, other: Counted[State]) -> Counted[State]:
-        """Return the state of the rows of both."""
         return Counted(self.count + other.count, self.state.merge(other.state))
 
 
 @dataclass(frozen=True, eq=False)
 class BlockWork(Generic[State]):
-    """Take the state of a part's rows, block by block."""
-
     encoder: Encoder
     partial: Partial[State]
 
@@ -146,8 +139,6 @@ class BlockWork(Generic[State]):
 
 
 class Rows(NamedTuple):
-    """Some rows of a table: their places or keys, numbers, weights and outcomes."""
-
     places: Ints
     matrix: Floats
     mass: Floats
@@ -169,7 +160,6 @@ class Gathered:
     pieces: tuple[Rows, ...]
 
     def merge(self, other: Gathered) -> Gathered:
-        """Return the rows of both; ``other`` comes after."""
         return Gathered((*self.pieces, *other.pieces))
 
     def rows(self) -> Rows:
@@ -195,14 +185,11 @@ class Gather:
 
 @dataclass(frozen=True, eq=False)
 class DrawWork:
-    """Draw some of the keys of a part, once for each seed."""
-
     roles: Roles
     draws: tuple[tuple[int, np.random.SeedSequence], ...]
     shares: tuple[float, ...]
 
     def __call__(self, part: Frame, first: int, name: str) -> tuple[int, Draws | None]:
-        """Draw among the rows that are used."""
         del first
         opened = open_part(part)
         check_names(opened, self.roles, name)
@@ -219,13 +206,10 @@ class DrawWork:
 
 @dataclass(frozen=True, eq=False)
 class Draws:
-    """Several draws among the same rows."""
-
     count: int
     drawn: tuple[Drawn, ...]
 
     def merge(self, other: Draws) -> Draws:
-        """Draw among the rows of both."""
         pairs = zip(self.drawn, other.drawn, strict=True)
         return Draws(self.count + other.count, tuple(a.merge(b) for a, b in pairs))
 
@@ -235,8 +219,6 @@ SAMPLE = (SAMPLE_ROWS, np.random.SeedSequence(SAMPLE_SEED))
 
 @dataclass(frozen=True, eq=False)
 class StreamedSource(RowSource):
-    """The rows of a table in parts."""
-
     partitions: Partitions
     encoder: Encoder
     starts: Ints
@@ -247,12 +229,10 @@ class StreamedSource(RowSource):
 
     @property
     def width(self) -> int:
-        """How many numbers each row has."""
         return self.encoder.width
 
     @property
     def kind(self) -> WeightKind:
-        """What the weights mean."""
         return self.encoder.roles.kind
 
     @property
@@ -261,12 +241,10 @@ class StreamedSource(RowSource):
         return not self.encoder.roles.keyed and not self.partitions.ordered
 
     def by_content(self) -> StreamedSource:
-        """Return the same rows, known by their values."""
         encoder = replace(self.encoder, roles=replace(self.encoder.roles, keyed=True))
         return replace(self, encoder=encoder, _kept=[])
 
     def blocks(self) -> Iterator[RowBlock]:
-        """Refuse to bring all rows here."""
         raise TypeError(f"{self.partitions.what} cannot be loaded into memory")
 
     def reduce(self, partial: Partial[State], label: str = "") -> State:
@@ -286,7 +264,6 @@ class StreamedSource(RowSource):
         return found
 
     def drawn(self, *draws: tuple[int, np.random.SeedSequence]) -> list[Ints]:
-        """Return the places, or keys, of random samples of some sizes by some seeds."""
         roles = self.encoder.roles
         if not roles.keyed:
             return [sampled_places(self.n_rows, *draw) for draw in draws]
