@@ -34,9 +34,9 @@ PARTS = {
     "inference": (["inference/*.py"], ["inference", "test_unrelated.py"]),
     "forms": (["_scoring/forms.py", "_scoring/error.py"], ["scoring"]),
     "own error": (
-        ["transports/linear_error.py", "transports/straight.py"],
-        ["transports/test_transport_terms.py", "transports/test_second_order.py",
-         "transports/test_sensitivity.py", "transports/test_sensitivity_choice.py",
+        ["_scoring/map_error.py", "_scoring/sensitivity_choice.py", "_scoring/jackknife.py"],
+        ["scoring/test_map_error.py", "scoring/test_second_order.py",
+         "transports/test_sensitivity.py", "scoring/test_sensitivity_choice.py",
          "transports/test_copula_terms.py", "transports/test_transport_jackknife.py",
          "methods/test_row_groups.py"],
     ),

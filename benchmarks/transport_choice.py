@@ -27,9 +27,9 @@ from scipy import stats
 
 from dfi._data import read_table
 from dfi._data.weights import Weights
+from dfi._latent.independence import Independence, independence
 from dfi.transports import Auto, Brenier, Copula, Gaussian
 from dfi.transports.base import Transport, TransportChoice
-from dfi.transports.independence import Independence, independence
 
 SEED = 735
 Generator = np.random.Generator

@@ -15,10 +15,10 @@ from dfi._models.crossfit import MOST_SPLITS, FoldModels
 from dfi._models.learners import warn_of_refits
 from dfi._models.prepare import prepare
 from dfi._parameters import check, documented, named_only, taken_by, validated
+from dfi._scoring.map_error import FIXED
 from dfi.inference.influence import InfluenceRows
 from dfi.methods.disentangled import Disentangled, ExplainRows
 from dfi.methods.row_models import BACKGROUND, LocalScale
-from dfi.transports.linear_error import FIXED
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -136,8 +136,8 @@ def test_lines_that_move_nothing_ask_no_model():
             }
             for matrix in exact.values():
                 matrix[4:, :4] = matrix[:4, 4:] = 0.0
-            geometry = replace(fitted.geometry, **exact)
-            return replace(fitted, geometry=geometry, eigenvalues=values, eigenvectors=vectors)
+            geometry = replace(fitted.geometry, values=values, vectors=vectors, **exact)
+            return replace(fitted, geometry=geometry)
 
     class Refuses:
         rule = "none"

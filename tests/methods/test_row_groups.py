@@ -13,9 +13,9 @@ import dfi
 from dfi._data.dependence import Clusters, Ordered
 from dfi._data.folds import in_time_order, read_folds
 from dfi._data.weights import Weights
+from dfi._scoring.jackknife import dealt, group_influence, with_transport_error
 from dfi.methods import LOCO, PCM, Fits, prepare
 from dfi.methods.pcm import testing_folds as folds_of_testing_half
-from dfi.transports.base import dealt, group_influence, with_transport_error
 
 SIZE = 3
 LABELS = np.repeat([f"patient {k}" for k in range(40)], SIZE)

@@ -7,10 +7,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import dfi
+from dfi._latent.independence import independence
 from dfi.transports import Brenier, Gaussian, curved
 from dfi.transports.brenier import BrenierTransport
 from dfi.transports.held_out import Gain, searched
-from dfi.transports.independence import independence
 
 
 def parabola(n, seed=0):

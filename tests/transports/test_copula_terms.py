@@ -5,9 +5,9 @@ import numpy as np
 from dfi._data.weights import Weights
 from dfi._lines.quadrature import QuadratureLines
 from dfi._scoring.lines import latent_scores
+from dfi._scoring.map_error import MapInfluence, latent_terms
 from dfi.transports import Copula
 from dfi.transports.copula import slope_terms, through_margins
-from dfi.transports.linear_error import MapInfluence, latent_terms
 
 
 def scored(attribution):
@@ -23,7 +23,7 @@ def scored(attribution):
     scores = latent_scores(
         [through_margins(model, transport)], rows, y, weights.values, linear.geometry, form="loco"
     )
-    influence = MapInfluence(linear, linear.geometry.standardize(rows))
+    influence = MapInfluence(linear.geometry, linear.geometry.standardize(rows))
     return transport, matrix, weights, scores, influence
 
 

@@ -14,6 +14,7 @@ from sklearn.linear_model import LinearRegression
 
 import dfi
 from dfi._data.weights import Weights
+from dfi._scoring import jackknife
 from dfi.transports import Copula, Gaussian, Semicontinuous, base, covariance
 from dfi.transports import gaussian as linear
 from dfi.transports.components import _Sample
@@ -475,7 +476,7 @@ def test_factors_of_fewer_rows_than_columns_are_those_of_the_correlation():
 def test_refits_of_many_columns_leave_out_fewer_groups(monkeypatch):
     X = sample(factor_model(30, 2), 60)
     for most, groups in ((30, 20), (29, 8)):
-        monkeypatch.setattr(base, "WIDE_COLUMNS", most)
+        monkeypatch.setattr(jackknife, "WIDE_COLUMNS", most)
         told = linear_truth(X, transport=Gaussian(components=None), diagnose=False).diagnostics
         assert told["standard_errors"].startswith(f"transport jackknife ({groups} groups")
 

@@ -9,9 +9,9 @@ from dfi._data import read_table
 from dfi._data.weights import Weights
 from dfi._lines.choose import Quadrature
 from dfi._models.crossfit import FoldModels
+from dfi._scoring.jackknife import N_GROUPS, deal_groups, thin, with_transport_error
 from dfi._scoring.kernel import entropic_scores
 from dfi._scoring.scores import Task
-from dfi.transports.base import N_GROUPS, deal_groups, thin, with_transport_error
 from dfi.transports.curved import JACKKNIFE_ROWS, Custom, curve_scores
 from dfi.transports.entropic import EntropicOT
 

@@ -129,7 +129,7 @@ def same_map(found, expected, rows, tolerance=1e-10):
         two.correlations.shrinkage, rel=1e-10, abs=1e-12
     )
     np.testing.assert_allclose(
-        np.sort(one.eigenvalues), np.sort(two.eigenvalues), rtol=tolerance, atol=1e-12
+        np.sort(one.geometry.values), np.sort(two.geometry.values), rtol=tolerance, atol=1e-12
     )
     latent, other = found.encode(rows), expected.encode(rows)
     np.testing.assert_allclose(latent @ latent.T, other @ other.T, rtol=1e-8, atol=1e-9)

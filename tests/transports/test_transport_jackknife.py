@@ -5,8 +5,8 @@ import pytest
 
 import dfi
 from dfi._data.weights import Weights
+from dfi._scoring.jackknife import deal_groups, group_influence, with_transport_error
 from dfi.transports import EntropicOT
-from dfi.transports.base import deal_groups, group_influence, with_transport_error
 
 VALUES = np.random.default_rng(0).standard_normal((200, 2)) ** 2
 GROUPS = deal_groups(200, 10, np.random.SeedSequence(0))

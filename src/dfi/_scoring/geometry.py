@@ -40,6 +40,9 @@ class Geometry:
         From standardised rows to latent ones, and back; symmetric, 0 between components.
     null : ndarray of shape (d, k)
         A basis of the directions in which standardised rows do not vary.
+    vectors, values : ndarray of shape (d, d) and (d,)
+        The eigensystem of the (shrunken) correlation matrix; with components the k-th vector
+        belongs to the component of the k-th coordinate, and is 0 outside of it.
     reference : Reference
         The law of a replacement coordinate.
     smoothing : float
@@ -48,6 +51,12 @@ class Geometry:
         The attribution matrix over the decoder.
     labels : ndarray of int, optional
         The dependence component of each coordinate.
+    standardized : bool
+        Whether correlations were fitted, not covariances.
+    shrinkage : float
+        The share of the identity that was mixed in.
+    underived : str
+        Why no error of the map is derived; empty where it is.
     """
 
     active: Ints
@@ -56,10 +65,21 @@ class Geometry:
     encoder: Floats
     decoder: Floats
     null: Floats
+    vectors: Floats
+    values: Floats
     reference: Reference
     smoothing: float = 1.0
     weight_factor: float = 1.0
     labels: Ints | None = None
+    standardized: bool = True
+    shrinkage: float = 0.0
+    underived: str = ""
+
+    @property
+    def raw_values(self) -> Floats:
+        """The eigenvalues before shrinkage, which keeps their mean."""
+        mean = self.values.mean()
+        return np.asarray((self.values - self.shrinkage * mean) / (1.0 - self.shrinkage))
 
     @property
     def n_latent(self) -> int:
@@ -167,3 +187,14 @@ def components_of(labels: Ints | None, count: int) -> tuple[Ints, ...]:
         return (np.arange(count),)
     order = np.argsort(labels, kind="stable")
     return tuple(np.split(order, np.cumsum(np.bincount(labels))[:-1]))
+
+
+def matrix_of(vectors: Floats, values: Floats, labels: Ints | None) -> Floats:
+    """Return the symmetric matrix of eigenvectors with some values."""
+    if labels is None or len(values) < MANY_COLUMNS:
+        return np.asarray((vectors * values) @ vectors.T)
+    found = np.zeros_like(vectors)
+    for block in components_of(labels, len(values)):
+        inside = np.ix_(block, block)
+        found[inside] = (vectors[inside] * values[block]) @ vectors[inside].T
+    return found

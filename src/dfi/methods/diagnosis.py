@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dfi._findings import SEVERITIES, Finding
+from dfi._latent.independence import independence
+from dfi._latent.probes import why_unprobed
 from dfi._models.seeds import named_seed
 from dfi._scoring.scores import ReadFold, Scores, Task, read_some_folds
 from dfi.methods.fidelity import held_out_predictions, model_fidelity
@@ -38,8 +40,6 @@ from dfi.methods.totals import (
     times_counted,
 )
 from dfi.methods.units import group_overlap, score_membership, unit_components
-from dfi.transports.independence import independence
-from dfi.transports.probes import why_unprobed
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -13,6 +13,7 @@ from dfi._data import source
 from dfi._data.problem import covering, group_blocks
 from dfi._data.source import sampled_order, sampled_places, tickets
 from dfi._findings import warn_of
+from dfi._latent.walks import Parts, explained_parts
 from dfi._lines.choose import Quadrature
 from dfi._models.crossfit import split_variance
 from dfi._models.parallel import telling_bar
@@ -37,7 +38,6 @@ from dfi.transports.base import (
     TransportChoice,
     UnsuitableTransportError,
 )
-from dfi.transports.walks import Parts, explained_parts
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -144,7 +144,7 @@ class Disentangled(Method):
     ----------
     additive : bool, default=False
         Where groups are units: Shapley values in place of joint scores
-        (:mod:`dfi.transports.walks`), which add up to R2 times the variance. What several groups
+        (:mod:`dfi._latent.walks`), which add up to R2 times the variance. What several groups
         share is divided evenly between them; columns of no group are one more unit.
 
     Examples

@@ -19,7 +19,7 @@ import numpy as np
 from dfi._findings import Finding
 from dfi._models.seeds import named_seed
 from dfi._parameters import argument
-from dfi.transports.base import Fitted, FittedTransport, Transport, thin
+from dfi._scoring.jackknife import thin
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from dfi._data.weights import Weights
     from dfi._scoring.scores import Task
     from dfi._types import Floats, Ints
+    from dfi.transports.base import Fitted, FittedTransport, Transport
 
     Predict: TypeAlias = Callable[[Floats], Floats]
 

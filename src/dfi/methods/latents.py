@@ -11,10 +11,10 @@ from dfi._parameters import argument, worded
 from dfi.transports.auto import Auto
 
 if TYPE_CHECKING:
+    from dfi._latent.independence import Independence
     from dfi._scoring.scores import Scores, Task
     from dfi._types import Bools, Floats
     from dfi.transports.base import Transport
-    from dfi.transports.independence import Independence
 
 CARE = 0.85
 """Area under the curve from which a verdict says so; below it the result does, as a note.

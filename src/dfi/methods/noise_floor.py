@@ -13,7 +13,7 @@ reported, the attributed score of probe ``l`` is
 .. math:: \phi_{X_l} = \sum_{j\ \mathrm{probe}} W_{lj}^2 \phi_{Z_j}
           + \sum_{j\ \mathrm{feature}} W_{lj}^2 \phi_{Z_j},
 
-with the influence of the fitted transport as in :mod:`dfi.transports.linear_error`; the
+with the influence of the fitted transport as in :mod:`dfi._scoring.map_error`; the
 sensitivity of a probe's line mean to tilting its line comes from the Hermite short cut of
 :mod:`dfi._scoring.sensitivity`. Under a copula the slope of the probe's margin is taken at its
 mean.
@@ -32,10 +32,10 @@ from scipy import stats
 
 from dfi._data.columns import Column
 from dfi._findings import Finding, in_percent, listed
+from dfi._latent.probes import score_probes
 from dfi._models.seeds import named_seed
 from dfi.inference.influence import standard_errors
 from dfi.inference.tests import adjust_p_values, p_values
-from dfi.transports.probes import score_probes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

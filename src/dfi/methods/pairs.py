@@ -21,6 +21,7 @@ import numpy as np
 from joblib import delayed
 
 from dfi._data.source import sampled_order
+from dfi._latent.latent_units import LatentUnits, latent_units
 from dfi._lines.closed_form import SumLines
 from dfi._lines.trees.model import TreeLines
 from dfi._models.crossfit import FoldModels, split_variance
@@ -43,16 +44,15 @@ from dfi._scoring.scores import Task, pool, sample_sizes
 from dfi.methods.disentangled import Disentangled, widened
 from dfi.methods.row_models import straight_design
 from dfi.methods.units import score_membership
-from dfi.transports.latent_units import LatentUnits, latent_units, map_influence
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from dfi._lines.base import LineModel
     from dfi._models.fits import Fits
+    from dfi._scoring.map_error import MapInfluence
     from dfi._types import Advance, Floats, Ints
     from dfi.transports.base import FittedTransport
-    from dfi.transports.linear_error import MapInfluence
 
 EVERY = 12
 """Units up to which all pairs are asked about; of more, those that screening lets through."""
@@ -262,7 +262,7 @@ class _Pairs:
         sensitivity = np.sum([one.sensitivity for one in found], axis=0)
         quiet = ~latent.any(axis=0)
         of_units, attributing, own = self._aggregation()
-        influence = None if task.fixed else map_influence(self.transport, task.matrix[rows])
+        influence = None if task.fixed else self.transport.map_influence(task.matrix[rows])
         aware, words = latent, "the transport is taken as known"
         change = np.zeros((len(rows), len(self.pairs)))
         if influence is not None:

@@ -25,6 +25,7 @@ from joblib import delayed
 from dfi._data.levels import constant_columns
 from dfi._data.problem import covering, group_blocks
 from dfi._data.source import MatrixSource
+from dfi._latent.players import LocalRows, explain_rows, players_of
 from dfi._lines.choose import line_model
 from dfi._models.learners import predicts_classes
 from dfi._models.parallel import in_parallel
@@ -32,7 +33,6 @@ from dfi._parameters import argument
 from dfi._scoring.forms import CROSSED
 from dfi._scoring.scores import SAMPLE_ROWS
 from dfi.transports import resolve_transport
-from dfi.transports.players import LocalRows, explain_rows, players_of
 from dfi.warnings import ExactnessWarning
 
 if TYPE_CHECKING:

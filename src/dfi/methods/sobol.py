@@ -23,7 +23,7 @@ lent, :math:`\sum_k 2(E[\kappa \mid \text{unit k from row i}] - \hat\theta)` (Ho
 The conditional means come from finitely many compositions; their Monte-Carlo variance is known and
 is taken out by shrinking each of them to its between-row part, so it does not count as
 sampling error, and is reported apart. The regression's error enters through the Riesz term of
-:mod:`dfi.methods.permutation`; the transport's as in DFI (:mod:`dfi.transports.linear_error`)
+:mod:`dfi.methods.permutation`; the transport's as in DFI (:mod:`dfi._scoring.map_error`)
 with a sensitivity for each kind of effect, that of the first-order effects being exact where the
 latent regression is additive. Left out, the latent first-order effects of null features were found
 to be rejected 11.5 % of the time at 5 %.
@@ -46,6 +46,7 @@ from dfi._lines.quadrature import DEFAULT_MEMORY
 from dfi._models.submodels import positions_of
 from dfi._parameters import validated_fields
 from dfi._scoring.lines import LineScores
+from dfi._scoring.map_error import latent_terms
 from dfi.methods.base import CONSERVATIVE, Method, MethodResult, full_lines
 from dfi.methods.permutation import (
     RieszSpan,
@@ -57,7 +58,6 @@ from dfi.methods.permutation import (
 )
 from dfi.methods.shapley import players, refuse_overlap
 from dfi.transports.gaussian import Gaussian, LinearTransport
-from dfi.transports.linear_error import latent_terms
 
 if TYPE_CHECKING:
     from collections.abc import Callable

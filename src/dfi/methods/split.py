@@ -2,7 +2,7 @@ r"""What a feature knows alone, what it shares with others, and what it does tog
 
 With :math:`g = \Pi\mu` the least-squares projection of the regression on sums of functions of
 single features (:class:`dfi._scoring.pairs.Additive`) and :math:`\phi^{Sh}_l` a feature's part of
-what is explained (:mod:`dfi.transports.walks`),
+what is explained (:mod:`dfi._latent.walks`),
 
 .. math::
 
@@ -36,6 +36,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from dfi._latent.latent_units import unit_shares
+from dfi._latent.walks import Parts, explained_parts
 from dfi._lines.base import LineModel, Lines, Reference
 from dfi._models.parallel import telling_bar
 from dfi._parameters import argument
@@ -44,8 +46,6 @@ from dfi._scoring.pairs import Additive, draw_quantiles
 from dfi._scoring.scores import LineModels, Task, fold_lines, pool
 from dfi.methods.pairs import held_apart, projection_terms, refuse_pairs
 from dfi.methods.units import score_membership
-from dfi.transports.latent_units import unit_shares
-from dfi.transports.walks import Parts, explained_parts
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -176,7 +176,7 @@ class Importance:
         of the two after them. A difference has none.
     parts : Influence, optional
         Over the same rows: the Shapley-type part that each of the p units has of what is explained,
-        and last their sum (:mod:`dfi.transports.walks`). None where a score has no such part.
+        and last their sum (:mod:`dfi._latent.walks`). None where a score has no such part.
     by_outcome : mapping of str to Importance, optional
         The results of single classes, or of single outcomes, where there are several: the scores
         here are their sum.
@@ -353,7 +353,7 @@ class Importance:
         With :math:`e = \eta - \bar y` and :math:`\psi_l` the attributed Shapley value of a row,
         a unit's part of what is explained is
         :math:`u_l = (y - \eta + \tfrac12 e)\,2\psi_l`, for two models the mean of both products
-        (:mod:`dfi.transports.walks`). Shares :math:`r_l = \bar u_l / \bar u^D` have the influence
+        (:mod:`dfi._latent.walks`). Shares :math:`r_l = \bar u_l / \bar u^D` have the influence
         values :math:`u^r_{il} = r_l + (u_{il} - r_l u^D_i)/\bar u^D`: part and total are of the
         same rows, and what they have in common cancels.
 

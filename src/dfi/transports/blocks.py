@@ -76,12 +76,13 @@ from dfi._scoring.donors import (
 )
 from dfi._scoring.error import CheckedRows, most_nodes, settle_nodes, with_nodes, worth_saying
 from dfi._scoring.forms import calibrated
+from dfi._scoring.jackknife import kept_factors, thin
 from dfi._scoring.lines import scores_along, unread_coordinates
+from dfi._scoring.map_error import FIXED, MapInfluence, SecondOrderBias
 from dfi._scoring.scores import Scores, Task, calibrate, fold_lines, pool, rows_held_out
 from dfi._scoring.swapped import Changes, Corrected
-from dfi.transports.base import FittedTransport, Transport, jackknifed, kept_factors, thin
+from dfi.transports.base import FittedTransport, Transport, jackknifed
 from dfi.transports.cells import TIE
-from dfi.transports.linear_error import FIXED, SecondOrderBias
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -1112,6 +1113,11 @@ class BlockTransport(FittedTransport):
         """Return what blocks receive: the attribution of scores is that of their directions."""
         del attribution
         return self.even_shares()
+
+    def map_influence(self, matrix: Floats) -> MapInfluence | None:
+        if not self.correlations.of_sample:
+            return None
+        return MapInfluence(self.geometry, self.geometry.standardize(self.inner.encode(matrix)))
 
     def even_shares(self) -> Floats:
         """Return what each block receives of another whose effect has no direction."""

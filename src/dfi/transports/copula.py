@@ -11,7 +11,7 @@ deviations, :math:`g_l` the slope of :math:`Q_l`.
 
 The normal-scores correlation has the same influence function as the correlation of the (unknown)
 normal variables, :math:`IF_R = ss' - \frac12(\mathrm{diag}(s^2)R + R\,\mathrm{diag}(s^2))`, so the
-terms of :mod:`dfi.transports.linear_error` apply on the scores. Attribution is by line shares
+terms of :mod:`dfi._scoring.map_error` apply on the scores. Attribution is by line shares
 (:mod:`dfi._scoring.line_shares`), whose variances are :math:`v_{jl} = L_{lj}^2 g_{jl}^2` with an
 effective slope :math:`g_{jl}(z_{-j})`. With :math:`\kappa_{jl} = g_{jl}^2 / \sum_m v_{jm}`, so
 :math:`\omega_{jl} = L_{lj}^2 \kappa_{jl}`, and :math:`\rho_{lj} = L_{lj} E[\kappa_{jl} u_j]`,
@@ -59,9 +59,9 @@ from dfi._lines.trees.model import TreeLines
 from dfi._parameters import validated_fields
 from dfi._scoring import line_shares
 from dfi._scoring.line_shares import FINEST, NEGLIGIBLE, OUTER, Attribution, Path
+from dfi._scoring.map_error import MapInfluence, SquaredInfluence, latent_terms
 from dfi.transports.components import Components, check_components
 from dfi.transports.gaussian import Gaussian, LinearTransport, Whitening
-from dfi.transports.linear_error import MapInfluence, SquaredInfluence, latent_terms
 from dfi.transports.margins import Margin, count_rows, fit_margin
 from dfi.transports.straight import Attributed, StraightTransport
 
@@ -134,10 +134,6 @@ class CopulaTransport(StraightTransport):
     )
 
     bends_models: ClassVar[bool] = True
-
-    @property
-    def whitening(self) -> LinearTransport:
-        return self.linear
 
     @property
     def geometry(self) -> Geometry:

@@ -45,17 +45,10 @@ from dfi._models.predictor import Predictor
 from dfi._parameters import one_of
 from dfi._scoring.error import CheckedRows, LineError, same, settle_nodes
 from dfi._scoring.forms import calibrated, change_product, influence
+from dfi._scoring.jackknife import both_means, kept_factors, thin
 from dfi._scoring.line_shares import Attribution, line_shares, node_variance
 from dfi._scoring.scores import FoldScores, Scores, Task, calibrate, put_together, rows_held_out
-from dfi.transports.base import (
-    FittedTransport,
-    Transport,
-    both_means,
-    jackknifed,
-    kept_factors,
-    repeated_rows,
-    thin,
-)
+from dfi.transports.base import FittedTransport, Transport, jackknifed, repeated_rows
 from dfi.warnings import TransportWarning, warn
 
 if TYPE_CHECKING:

@@ -45,12 +45,12 @@ from scipy.stats import qmc
 from dfi._lines.base import Reference, blocks
 from dfi._lines.choose import Quadrature
 from dfi._parameters import argument, check, validated_fields
+from dfi._scoring.jackknife import both_means
 from dfi._scoring.kernel import CouplingKernel, entropic_scores, exponents
 from dfi.transports.base import (
     FittedTransport,
     Transport,
     UnsuitableTransportError,
-    both_means,
     jackknifed,
     refitted,
 )
@@ -335,11 +335,14 @@ class EntropicOT(Transport):
         if not self.whiten:
             d = linear.n_latent
             identity = replace(
-                linear.geometry, encoder=np.eye(d), decoder=np.eye(d), null=np.zeros((d, 0))
+                linear.geometry,
+                encoder=np.eye(d),
+                decoder=np.eye(d),
+                null=np.zeros((d, 0)),
+                vectors=np.eye(d),
+                values=np.ones(d),
             )
-            linear = replace(
-                linear, geometry=identity, eigenvectors=np.eye(d), eigenvalues=np.ones(d)
-            )
+            linear = replace(linear, geometry=identity)
         atoms = linear.encode(matrix)
         mass = weights.values / weights.values.sum()
         seed = np.random.SeedSequence(self.random_state)

@@ -36,7 +36,14 @@ from dfi._data.source import SAMPLE_ROWS, SAMPLE_SEED, MatrixSource, RowSource
 from dfi._lines.base import LineModel, Reference, ReferenceKind
 from dfi._lines.linked import before_map
 from dfi._parameters import check, validated_fields
-from dfi._scoring.geometry import MANY_COLUMNS, Geometry, components_of
+from dfi._scoring.geometry import Geometry, matrix_of
+from dfi._scoring.map_error import (
+    MapInfluence,
+    SquaredInfluence,
+    attributed_influence,
+    latent_terms,
+    refuse_derived,
+)
 from dfi.transports.base import FittedTransport, Transport
 from dfi.transports.blocks import (
     BlockAttribution,
@@ -70,13 +77,6 @@ from dfi.transports.covariance import (
     places,
     row_keys,
 )
-from dfi.transports.linear_error import (
-    MapInfluence,
-    SquaredInfluence,
-    attributed_influence,
-    latent_terms,
-    refuse_derived,
-)
 from dfi.transports.margins import count_rows
 from dfi.transports.straight import Attributed, StraightTransport
 
@@ -94,17 +94,12 @@ if TYPE_CHECKING:
 class LinearTransport(StraightTransport):
     """A fitted linear transport between features and latent coordinates.
 
-    The eigensystem is of the (shrunken) correlation matrix of the active columns; with components
-    the k-th eigenvector belongs to the component of the k-th coordinate, and is 0 outside of it.
     ``edges`` are those of the cells that the law of a large table is in
     (:mod:`dfi.transports.cells`).
     """
 
     design: Transport
     geometry: Geometry
-    eigenvectors: Floats
-    eigenvalues: Floats
-    standardized: bool
     correlations: Estimated = Estimated()  # noqa: RUF009
     missed: Floats | None = None
     edges: Floats | None = None
@@ -129,44 +124,36 @@ class LinearTransport(StraightTransport):
         roots = np.sqrt(values)
         inverse = np.divide(1.0, roots, out=np.zeros_like(roots), where=roots > 0)
         _, smoothing, weight_factor = design.coupling()
+        shrunk = design.estimator == "ledoit-wolf"
+        estimate = Estimated(ranks, shrinkage, "ledoit-wolf" if shrunk else "sample")
+        underived = ""
+        if design.published:
+            underived = "the published form is there to reproduce the paper"
+        elif smoothing < 1.0:
+            underived = "not derived for the bridge (epsilon > 0)"
+        elif not estimate.of_sample:
+            underived = f"not derived for covariance={estimate.used!r}"
         geometry = Geometry(
             active,
             center,
             scale,
-            _of_spectrum(vectors, inverse, labels) / system.spread,
-            _of_spectrum(vectors, roots, labels),
+            matrix_of(vectors, inverse, labels) / system.spread,
+            matrix_of(vectors, roots, labels),
             vectors[:, values <= 0],
+            vectors,
+            values,
             Reference.gaussian(),
             smoothing,
             weight_factor,
             labels,
+            standardized,
+            shrinkage,
+            underived,
         )
-        shrunk = design.estimator == "ledoit-wolf"
-        estimate = Estimated(ranks, shrinkage, "ledoit-wolf" if shrunk else "sample")
-        return cls(design, geometry, vectors, values, standardized, estimate, missed)
+        return cls(design, geometry, estimate, missed)
 
     def with_law(self, reference: Reference, edges: Floats | None = None) -> LinearTransport:
         return replace(self, geometry=replace(self.geometry, reference=reference), edges=edges)
-
-    @property
-    def whitening(self) -> LinearTransport:
-        return self
-
-    @property
-    def rank(self) -> int:
-        return int(np.sum(self.eigenvalues > 0))
-
-    @property
-    def condition(self) -> float:
-        """Largest over smallest positive eigenvalue of the correlation matrix."""
-        positive = self.eigenvalues[self.eigenvalues > 0]
-        return float(positive.max() / positive.min())
-
-    @property
-    def raw_eigenvalues(self) -> Floats:
-        """The eigenvalues before shrinkage, which keeps their mean."""
-        mean, shrinkage = self.eigenvalues.mean(), self.correlations.shrinkage
-        return np.asarray((self.eigenvalues - shrinkage * mean) / (1.0 - shrinkage))
 
     def encode(self, matrix: Floats, generator: np.random.Generator | None = None) -> Floats:
         del generator
@@ -220,14 +207,15 @@ class LinearTransport(StraightTransport):
 
     def diagnostics(self, owner: Ints) -> Plain:
         estimate = self.correlations
+        positive = self.geometry.values[self.geometry.values > 0]
         return {
             "covariance": {
                 "used": estimate.used,
                 "factors": estimate.factors,
                 "shrinkage": estimate.shrinkage,
             },
-            "rank": self.rank,
-            "condition": self.condition,
+            "rank": len(positive),
+            "condition": float(positive.max() / positive.min()),
             "random_kernel": bool(self.geometry.kernel_variance.any()),
             "collinear_units": self.collinear(owner),
         }
@@ -247,17 +235,6 @@ class LinearTransport(StraightTransport):
             for unit in units[sizes > 1]
         )
         return bool(own < null.shape[1])
-
-
-def _of_spectrum(vectors: Floats, values: Floats, labels: Ints | None) -> Floats:
-    """Return the symmetric matrix of eigenvectors with some values."""
-    if labels is None or len(values) < MANY_COLUMNS:
-        return np.asarray((vectors * values) @ vectors.T)
-    found = np.zeros_like(vectors)
-    for block in components_of(labels, len(values)):
-        inside = np.ix_(block, block)
-        found[inside] = (vectors[inside] * values[block]) @ vectors[inside].T
-    return found
 
 
 Kept = TypeVar("Kept", "Ints", "Floats")

@@ -244,7 +244,7 @@ def _log_volume(linear: LinearTransport | BlockTransport) -> float:
         within = float(np.sum([np.log(block.encoder[0, 0]) for block in single]))
         linear = linear.linear
     scale = linear.geometry.scale[linear.active]
-    roots = linear.eigenvalues[linear.eigenvalues > 0]
+    roots = linear.geometry.values[linear.geometry.values > 0]
     return within - float(np.sum(np.log(scale)) + 0.5 * np.sum(np.log(roots)))
 
 

@@ -3,22 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import singledispatch
 from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
 from dfi._lines.base import LineMoments, Lines
+from dfi._scoring.jackknife import N_GROUPS, dealt, group_influence, with_transport_error
 from dfi._scoring.lines import scores_along
+from dfi._scoring.map_error import MapInfluence
 from dfi._scoring.sensitivity import hermite_sensitivity
-from dfi.transports.base import (
-    N_GROUPS,
-    FittedTransport,
-    dealt,
-    group_influence,
-    with_transport_error,
-)
 from dfi.transports.blocks import BlockTransport
-from dfi.transports.linear_error import MapInfluence
 from dfi.transports.straight import StraightTransport
 
 if TYPE_CHECKING:
@@ -29,6 +24,7 @@ if TYPE_CHECKING:
     from dfi._scoring.geometry import Geometry
     from dfi._scoring.scores import ReadFold, Task
     from dfi._types import Bools, Floats, Ints
+    from dfi.transports.base import FittedTransport
 
 FEWEST_ROWS = 5
 """Rows for each latent coordinate below which probes of units are not scored."""
@@ -50,17 +46,27 @@ def why_unprobed(transport: FittedTransport, task: Task) -> str | None:
     """Return why probes are not scored under a fitted transport; None where they are."""
     if not transport.design.straight:
         return "a second fit of this transport would cost as much as the first"
-    if isinstance(transport, BlockTransport):
+    wide = FEWEST_ROWS * transport.n_latent > len(task.explained)
+    if wide and transport.refits_for_error:
         # the transport is taken as known, which with few rows would call noise significant
-        wide = FEWEST_ROWS * transport.n_latent > len(task.explained)
-        return f"there are fewer than {FEWEST_ROWS} rows for each column" if wide else None
-    if isinstance(transport, StraightTransport) and transport.geometry.smoothing < 1.0:
+        return f"there are fewer than {FEWEST_ROWS} rows for each column"
+    if transport.design.epsilon > 0 and not transport.design.published:
         return "the entropic bridge averages many lines for every row"
     return None
 
 
-def score_probes(
-    transport: FittedTransport,
+@singledispatch
+def score_probes(transport: FittedTransport, *_: object) -> ProbeScores:
+    """Fit the transport again with ``probes``, columns on the right of the matrix, and score them.
+
+    The rows of ``matrix`` are those that the task explains.
+    """
+    raise TypeError(f"{type(transport).__name__} has no straight lines")
+
+
+@score_probes.register(StraightTransport)
+def _along_lines(
+    transport: StraightTransport,
     matrix: Floats,
     units: tuple[Column, ...],
     constant: Bools,
@@ -70,22 +76,10 @@ def score_probes(
     task: Task,
     stretch: float,
 ) -> ProbeScores:
-    """Fit the transport again with ``probes``, columns on the right of the matrix, and score them.
-
-    The rows of ``matrix`` are those that the task explains.
-    """
     rows, weights = task.explained, task.weights
     explained = weights.take(rows)
-    design = transport.design
-    if isinstance(transport, BlockTransport):
-        fitted = design.fit_blocks(matrix, explained, constant, units)
-        return _among_units(
-            cast("BlockTransport", fitted), matrix, units, constant, latent_influence, folds, task,
-            stretch,
-        )  # fmt: skip
-    fitted = design.fit_matrix(matrix, explained, constant, columns=units)
-    if not isinstance(transport, StraightTransport) or not isinstance(fitted, StraightTransport):
-        raise TypeError("probes are scored along straight lines")
+    found = transport.design.fit_matrix(matrix, explained, constant, columns=units)
+    fitted = cast("StraightTransport", found)
     geometry, points = fitted.geometry, fitted.points(matrix)
     used = np.searchsorted(rows, np.concatenate([fold.rows for fold in folds]))
     chosen = weights.take(rows[used])
@@ -99,7 +93,7 @@ def score_probes(
     own = geometry.attribution[coordinates]
     attributed = np.zeros((len(used), len(coordinates)))
     if not task.fixed:
-        moved = MapInfluence(fitted.whitening, geometry.standardize(points[used]))
+        moved = MapInfluence(geometry, geometry.standardize(points[used]))
         influence[:, coordinates] += 2.0 * moved.on_map(sensitivity, identity)
         attributed += 2.0 * geometry.weight_factor * moved.on_decoder(identity, (own * phi).T)
     attributed += influence @ (own**2).T
@@ -110,28 +104,33 @@ def score_probes(
     return ProbeScores(both, chosen)
 
 
+@score_probes.register(BlockTransport)
 def _among_units(
     transport: BlockTransport,
     matrix: Floats,
     units: tuple[Column, ...],
     constant: Bools,
+    probes: Sequence[tuple[int, ...]],
     latent_influence: Floats,
     folds: Sequence[ReadFold],
     task: Task,
     stretch: float,
 ) -> ProbeScores:
-    """Score probes under a transport between units, which was fitted with them.
+    """Score probes under a transport between units.
 
     The transport is taken as known. Where a probe is above 0 so, because tests joined it with
     features by chance, refits add the transport's own error, as for the features.
     """
-    width = task.matrix.shape[1]
-    probes = [k for k, unit in enumerate(transport.inner.blocks) if unit.positions[0] >= width]
-    features = [k for k in range(len(transport.inner.blocks)) if k not in probes]
+    del probes
+    width, explained = task.matrix.shape[1], task.weights.take(task.explained)
+    found = transport.design.fit_blocks(matrix, explained, constant, units)
+    transport = cast("BlockTransport", found)
+    added = [k for k, unit in enumerate(transport.inner.blocks) if unit.positions[0] >= width]
+    features = [k for k in range(len(transport.inner.blocks)) if k not in added]
     silent = replace(task, advance=None)
     rows = np.concatenate([fold.rows for fold in folds])
-    place, explained = np.searchsorted(task.explained, rows), task.weights.take(task.explained)
-    targets = [(k,) for k in probes]
+    place = np.searchsorted(task.explained, rows)
+    targets = [(k,) for k in added]
     kept = transport.law(silent, transport.joints(targets, width), matrix)
 
     def scored(fitted: BlockTransport) -> Floats:
@@ -143,8 +142,8 @@ def _among_units(
                 for fold in folds
             ]
         )
-        shares = fitted.even_shares()[probes]
-        attributed = influence @ shares[:, probes].T
+        shares = fitted.even_shares()[added]
+        attributed = influence @ shares[:, added].T
         if task.by_unit:
             attributed += latent_influence[place] @ shares[:, features].T
         return np.concatenate([influence, attributed], axis=1)

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from dfi.transports.linear_error import cauchy_factors, cauchy_forms
+from dfi._scoring.map_error import cauchy_factors, cauchy_forms
 
 
 def slow_forms(rows, roots, left, right):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import singledispatch
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -10,7 +11,6 @@ import numpy as np
 from dfi._scoring.donors import Joint
 from dfi._scoring.scores import Task, fold_lines
 from dfi.transports.blocks import BlockTransport
-from dfi.transports.linear_error import MapInfluence
 from dfi.transports.straight import StraightTransport
 
 if TYPE_CHECKING:
@@ -61,26 +61,32 @@ class LatentUnits:
         return found
 
 
-def latent_units(transport: FittedTransport, task: Task) -> LatentUnits:
+@singledispatch
+def latent_units(transport: FittedTransport, *_: object) -> LatentUnits:
     """Return the latent units of a transport whose lines are straight."""
-    matrix = task.matrix[task.explained]
-    generator = np.random.default_rng(task.child(_LATENT))
-    if isinstance(transport, BlockTransport):
-        read = [fold_lines(fold, task).models for fold in task.folds]
-        count = len(transport.inner.blocks)
-        return LatentUnits(
-            matrix,
-            transport.geometry.filled(transport.encode(matrix), generator),
-            tuple(transport.joints([(k,) for k in range(count)], matrix.shape[1])),
-            transport.geometry,
-            transport.reference,
-            unit_shares(transport),
-            tuple(tuple(map(transport.line_model, models)) for models in read),
-        )
-    if not isinstance(transport, StraightTransport):
-        raise TypeError(f"{type(transport).__name__} has no straight lines")
-    points, geometry = transport.points(matrix), transport.geometry
-    directions = geometry.directions
+    raise TypeError(f"{type(transport).__name__} has no straight lines")
+
+
+@latent_units.register(BlockTransport)
+def _of_blocks(transport: BlockTransport, task: Task) -> LatentUnits:
+    matrix, generator = task.matrix[task.explained], np.random.default_rng(task.child(_LATENT))
+    read = [fold_lines(fold, task).models for fold in task.folds]
+    count = len(transport.inner.blocks)
+    return LatentUnits(
+        matrix,
+        transport.geometry.filled(transport.encode(matrix), generator),
+        tuple(transport.joints([(k,) for k in range(count)], matrix.shape[1])),
+        transport.geometry,
+        transport.reference,
+        unit_shares(transport),
+        tuple(tuple(map(transport.line_model, models)) for models in read),
+    )
+
+
+@latent_units.register(StraightTransport)
+def _of_coordinates(transport: StraightTransport, task: Task) -> LatentUnits:
+    geometry, generator = transport.geometry, np.random.default_rng(task.child(_LATENT))
+    points, directions = transport.points(task.matrix[task.explained]), geometry.directions
     return LatentUnits(
         points,
         geometry.filled(geometry.encode(points), generator),
@@ -94,21 +100,6 @@ def latent_units(transport: FittedTransport, task: Task) -> LatentUnits:
 
 def unit_shares(transport: FittedTransport) -> Floats:
     """Return what each unit receives of each latent one; columns add up to 1."""
-    if isinstance(transport, BlockTransport):
-        weights = transport.even_shares()
-    elif isinstance(transport, StraightTransport):
-        weights = transport.geometry.attribution**2
-    else:
-        raise TypeError(f"{type(transport).__name__} has no straight lines")
+    weights = transport.even_shares()
     total = weights.sum(axis=0)
     return np.asarray(np.divide(weights, total, out=np.eye(len(weights)), where=total > 0))
-
-
-def map_influence(transport: FittedTransport, matrix: Floats) -> MapInfluence | None:
-    """Return the influence of rows on the linear map; None where it is not derived."""
-    if not transport.correlations.of_sample:
-        return None
-    if isinstance(transport, BlockTransport):
-        whitened = transport.inner.encode(matrix)
-        return MapInfluence(transport.linear, transport.geometry.standardize(whitened))
-    return transport.influence(matrix) if isinstance(transport, StraightTransport) else None

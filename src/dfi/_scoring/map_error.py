@@ -82,7 +82,6 @@ if TYPE_CHECKING:
     from dfi._scoring.geometry import Geometry
     from dfi._scoring.scores import Scores
     from dfi._types import Floats, Ints, Plain
-    from dfi.transports.gaussian import LinearTransport
 
 FORM_BYTES = 64 * 2**20
 TRUNCATION = 1e-14
@@ -105,7 +104,7 @@ MOST_COLUMNS = 300
 class MapInfluence:
     """Influence of standardised rows (n, d) on the decoder ``L`` and on the map, contracted."""
 
-    transport: LinearTransport
+    geometry: Geometry
     rows: Floats
 
     def on_decoder(self, left: Floats, right: Floats) -> Floats:
@@ -117,11 +116,11 @@ class MapInfluence:
 
     def on_map(self, left: Floats, right: Floats) -> Floats:
         """Return ``sum_ab A_ab left[a, o] right[b, o]`` for each row and output ``o``."""
-        transport, geometry = self.transport, self.transport.geometry
+        geometry = self.geometry
         found = np.empty((len(self.rows), left.shape[1]))
         for part, some in self._in_parts():
             result = some._by_component(left, right, mapped=True)
-            if transport.standardized:
+            if geometry.standardized:
                 # 1/2 L^-1 diag(x^2 - 1) L, contracted: linear in x^2 - 1
                 scale_part = geometry.times(geometry.encoder, left)
                 scale_part *= 0.5 * geometry.times(geometry.decoder, right)
@@ -131,26 +130,26 @@ class MapInfluence:
 
     def matrices(self, rows: Ints, block: Ints) -> tuple[Floats, Floats]:
         """Return ``D`` and ``A`` of some rows within a component, both (rows, block, block)."""
-        transport, geometry = self.transport, self.transport.geometry
+        geometry = self.geometry
         within = np.ix_(block, block)
-        vectors, roots = transport.eigenvectors[within], np.sqrt(transport.eigenvalues[block])
+        vectors, roots = geometry.vectors[within], np.sqrt(geometry.values[block])
         x = self.rows[np.ix_(rows, block)]
-        raw = (vectors * transport.raw_eigenvalues[block]) @ vectors.T
+        raw = (vectors * geometry.raw_values[block]) @ vectors.T
         change = x[:, :, None] * x[:, None, :]
-        if transport.standardized:
+        if geometry.standardized:
             change -= 0.5 * raw * (x[:, :, None] ** 2 + x[:, None, :] ** 2)
         else:
             change -= raw
-        change *= 1.0 - transport.correlations.shrinkage
-        if transport.correlations.shrinkage > 0 and not transport.standardized:
+        change *= 1.0 - geometry.shrinkage
+        if geometry.shrinkage > 0 and not geometry.standardized:
             # the identity that is mixed in has the size of the mean eigenvalue of all columns
-            squares = np.mean(self.rows[rows] ** 2, axis=1) - transport.eigenvalues.mean()
-            change += transport.correlations.shrinkage * squares[:, None, None] * np.eye(len(block))
+            squares = np.mean(self.rows[rows] ** 2, axis=1) - geometry.values.mean()
+            change += geometry.shrinkage * squares[:, None, None] * np.eye(len(block))
         totals = roots[:, None] + roots[None, :]
         kernel = np.divide(1.0, totals, out=np.zeros_like(totals), where=totals > 0)
         on_decoder = vectors @ (kernel * (vectors.T @ change @ vectors)) @ vectors.T
         on_map = geometry.encoder[within] @ on_decoder
-        if transport.standardized:
+        if geometry.standardized:
             scaled = 0.5 * (x**2 - 1.0)
             on_map += (geometry.encoder[within] * scaled[:, None, :]) @ geometry.decoder[within]
         return on_decoder, on_map
@@ -164,12 +163,12 @@ class MapInfluence:
 
     def _by_component(self, left: Floats, right: Floats, *, mapped: bool) -> Floats:
         """Contract ``D``, or with ``mapped`` ``L^-1 D``, component by component."""
-        blocks = self.transport.geometry.blocks
+        blocks = self.geometry.blocks
         if len(blocks) == 1:
             return self._contract(blocks[0], left, right, mapped=mapped)
         result = np.zeros((len(self.rows), left.shape[1]))
         for block in blocks:
-            if len(block) == 1 and self.transport.standardized:
+            if len(block) == 1 and self.geometry.standardized:
                 continue  # a correlation of 1 with itself, whatever the row
             inner = np.any(left[block], axis=0) & np.any(right[block], axis=0)
             if inner.any():
@@ -180,50 +179,50 @@ class MapInfluence:
 
     def _contract(self, block: Ints, left: Floats, right: Floats, *, mapped: bool) -> Floats:
         """Contract one component's part with its rows of ``left`` and ``right``, both (d, o)."""
-        transport = self.transport
-        whole = len(block) == transport.n_latent
+        geometry = self.geometry
+        whole = len(block) == geometry.n_latent
         place = slice(None) if whole else block
         rows = self.rows[:, place]
-        roots = np.sqrt(transport.eigenvalues[place])
-        vectors = transport.eigenvectors if whole else transport.eigenvectors[np.ix_(block, block)]
+        roots = np.sqrt(geometry.values[place])
+        vectors = geometry.vectors if whole else geometry.vectors[np.ix_(block, block)]
         left, right = vectors.T @ left, vectors.T @ right
         inverse = np.divide(1.0, roots, out=np.zeros_like(roots), where=roots > 0)
         if mapped:
             left = inverse[:, None] * left
-        kept = 1.0 - transport.correlations.shrinkage
+        kept = 1.0 - geometry.shrinkage
         rotated = rows @ vectors
         result = kept * cauchy_forms(rotated, roots, left, right)
         diagonal = np.divide(kept, 2 * roots, out=np.zeros_like(roots), where=roots > 0)
-        if transport.standardized:
+        if geometry.standardized:
             # diag(x^2) R + R diag(x^2) is linear in x^2 with the rank-one pieces v_m v_m'
-            raw = transport.raw_eigenvalues[place, None]
+            raw = geometry.raw_values[place, None]
             pieces = cauchy_forms(vectors, roots, raw * left, right)
             pieces += cauchy_forms(vectors, roots, left, raw * right)
             result -= 0.5 * kept * (rows**2 @ pieces)
         else:
-            result -= (diagonal * transport.raw_eigenvalues[place]) @ (left * right)
-            if transport.correlations.shrinkage > 0:
+            result -= (diagonal * geometry.raw_values[place]) @ (left * right)
+            if geometry.shrinkage > 0:
                 # the identity that is mixed in has the size of the mean eigenvalue of all columns
-                squares = np.mean(self.rows**2, axis=1) - transport.eigenvalues.mean()
-                share = transport.correlations.shrinkage / kept
+                squares = np.mean(self.rows**2, axis=1) - geometry.values.mean()
+                share = geometry.shrinkage / kept
                 result += np.outer(squares, share * (diagonal @ (left * right)))
         return result
 
 
 def latent_terms(influence: MapInfluence, scores: LineScores) -> Floats:
     """Return what the fitted transport adds to the latent influence values, (n, d)."""
-    transport, geometry = influence.transport, influence.transport.geometry
+    geometry = influence.geometry
     s = geometry.smoothing
     sensitivity = scores.sensitivity.copy()
     stretch = np.diag(sensitivity).copy()
     np.fill_diagonal(sensitivity, 0.0)
-    identity = np.eye(transport.n_latent)
+    identity = np.eye(geometry.n_latent)
     terms = 2.0 * s * influence.on_map(sensitivity, identity)
     if scores.residual is not None:
         terms -= 2.0 * influence.on_map(identity, scores.residual)
     if s < 1.0:
         terms -= 2.0 * (1.0 - s**2) * _smoothing_terms(influence, scores.gradient, scores.curvature)
-    elif transport.standardized and geometry.kernel_variance.any():
+    elif geometry.standardized and geometry.kernel_variance.any():
         null = geometry.null
         outside = null @ null.T
         terms -= (influence.rows**2) @ (outside * (identity - outside) * stretch)
@@ -342,15 +341,11 @@ class SquaredInfluence:
         return SecondOrderBias("", self.latent, attributed, notes)
 
 
-def why_left_in(linear: LinearTransport, n: int) -> str:
+def why_left_in(geometry: Geometry, n: int) -> str:
     """Return why the bias is left in under this transport; empty where it can be subtracted."""
-    if linear.design.published:
-        return "the published form is there to reproduce the paper"
-    if linear.geometry.smoothing < 1.0:
-        return "not derived for the bridge (epsilon > 0)"
-    if not linear.correlations.of_sample:
-        return f"not derived for covariance={linear.correlations.used!r}"
-    largest = max(map(len, linear.geometry.blocks))
+    largest = max(map(len, geometry.blocks))
+    if geometry.underived:
+        return geometry.underived
     if n < 2 * largest:
         return "rows < 2 x columns that depend on each other: an expansion in 1/n does not hold"
     if largest > MOST_COLUMNS:
@@ -384,7 +379,7 @@ def squared_influence(
     if weights.dependence is not None:
         return _dependent_squares(influence, gradients, weights, times)
     d = len(gradients)
-    components = influence.transport.geometry.blocks
+    components = influence.geometry.blocks
     largest = max(map(len, components))
     count = int(max(FEWEST_ROWS, WORK / largest**3))
     variances = weights.mean_variances()
@@ -393,7 +388,7 @@ def squared_influence(
     share = chosen.mass * (variances.sum() / chosen.mass.sum())
     latent, decoder = np.zeros(d), np.zeros((d, d))
     for block in components:
-        if len(block) == 1 and influence.transport.standardized:
+        if len(block) == 1 and influence.geometry.standardized:
             continue  # a coordinate that depends on no other has nothing to err in
         within, others = np.ix_(block, block), 1.0 - np.eye(len(block))
         for part in blocks(len(sample), MATRIX_BYTES // (8 * 6 * len(block) ** 2)):
@@ -414,7 +409,7 @@ def _dependent_squares(
 
     Of large tables some whole clusters are taken, or a stretch of time.
     """
-    d, components = len(gradients), influence.transport.geometry.blocks
+    d, components = len(gradients), influence.geometry.blocks
     largest = max(map(len, components))
     count = int(max(FEWEST_ROWS, WORK / largest**3))
     count = min(count, max(FEWEST_ROWS, MATRIX_BYTES // (8 * 6 * largest**2)))
@@ -426,7 +421,7 @@ def _dependent_squares(
     some = weights.take(sample)
     latent, decoder = np.zeros(d), np.zeros((d, d))
     for block in components:
-        if len(block) == 1 and influence.transport.standardized:
+        if len(block) == 1 and influence.geometry.standardized:
             continue  # a coordinate that depends on no other has nothing to err in
         within, shape = np.ix_(block, block), (-1, len(block), len(block))
         on_decoder, on_map = influence.matrices(sample, block)

@@ -13,14 +13,14 @@ import dfi
 from dfi._data.dependence import Clusters
 from dfi._data.weights import Weights
 from dfi._lines.quadrature import QuadratureLines
-from dfi._scoring.sensitivity import gradient_products
-from dfi.transports.gaussian import Gaussian
-from dfi.transports.linear_error import (
+from dfi._scoring.map_error import (
     MapInfluence,
     SecondOrderBias,
     gradient_step,
     squared_influence,
 )
+from dfi._scoring.sensitivity import gradient_products
+from dfi.transports.gaussian import Gaussian
 
 
 def fitted(design, X, mass):
@@ -75,7 +75,7 @@ def test_squares_equal_loops_over_matrices_of_refitted_transports(name, kind):
     X, mass, design = twin_case(name)
     transport = fitted(design, X, mass)
     root = np.random.default_rng(7).standard_normal((4, 4))
-    influence = MapInfluence(transport, transport.geometry.standardize(X))
+    influence = MapInfluence(transport.geometry, transport.geometry.standardize(X))
     found = squared_influence(influence, root @ root.T, Weights(mass, kind))
     n = mass.sum() if kind == "frequency" else len(mass)
     share = mass / (n * (n - 1)) if kind == "frequency" else mass**2 / mass.sum() ** 2 * n / (n - 1)
@@ -89,10 +89,10 @@ def test_large_tables_are_sampled(monkeypatch):
     generator = np.random.default_rng(0)
     X = generator.standard_normal((4000, 4)) @ generator.standard_normal((4, 4))
     transport = fitted(Gaussian(), X, np.ones(4000))
-    influence = MapInfluence(transport, transport.geometry.standardize(X))
+    influence = MapInfluence(transport.geometry, transport.geometry.standardize(X))
     weights, gradients = Weights(np.ones(4000), "frequency"), np.eye(4) + 0.5
     whole = squared_influence(influence, gradients, weights)
-    monkeypatch.setattr("dfi.transports.linear_error.WORK", 800 * 4**3)
+    monkeypatch.setattr("dfi._scoring.map_error.WORK", 800 * 4**3)
     part = squared_influence(influence, gradients, weights)
     assert (whole.rows, part.rows) == (4000, 800)
     # a square of a product of normal rows varies by some three times its mean: 0.1 with 800 rows
@@ -275,7 +275,7 @@ def test_coordinates_of_different_components_have_no_share_in_each_other(shrinka
     X = generator.standard_normal((40, 6)) @ generator.standard_normal((6, 6))
     weights = Weights(np.ones(40), "frequency")
     transport = design.fit_matrix(X, weights, np.zeros(6, dtype=bool))
-    influence = MapInfluence(transport, transport.geometry.standardize(X))
+    influence = MapInfluence(transport.geometry, transport.geometry.standardize(X))
     root = generator.standard_normal((6, 6))
     gradients, unit = root @ root.T, np.eye(6)
     found = squared_influence(influence, gradients, weights)
@@ -323,7 +323,7 @@ def dependent_case():
     X = generator.standard_normal((30, 3)) @ generator.standard_normal((3, 3))
     gradients = generator.standard_normal((3, 3))
     transport = fitted(Gaussian(), X, np.ones(30))
-    influence = MapInfluence(transport, transport.geometry.standardize(X))
+    influence = MapInfluence(transport.geometry, transport.geometry.standardize(X))
     return influence, gradients @ gradients.T
 
 

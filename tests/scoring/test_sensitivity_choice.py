@@ -11,9 +11,9 @@ from sklearn.ensemble import RandomForestRegressor
 import dfi
 from dfi._data.weights import Weights
 from dfi._scoring.lines import LineScores
+from dfi._scoring.map_error import MapInfluence, latent_terms
 from dfi._scoring.sensitivity import N_GROUPS, Differences
-from dfi.transports.linear_error import MapInfluence, latent_terms
-from dfi.transports.straight import choose_sensitivity
+from dfi._scoring.sensitivity_choice import choose_sensitivity
 
 ROOT = np.linalg.cholesky(0.5 ** np.abs(np.subtract.outer(np.arange(4), np.arange(4))))
 
@@ -93,7 +93,7 @@ def test_bridge_and_random_draws_are_not_checked():
 def test_many_columns_for_the_rows_get_the_jackknife(monkeypatch):
     """Differences that are too noisy to use still tell that the short cut is wrong."""
     monkeypatch.setattr("dfi.transports.straight.LINE_JACKKNIFE_ROWS", 50)
-    monkeypatch.setattr("dfi.transports.straight._family_errors", lambda d, count: 2.0)
+    monkeypatch.setattr("dfi._scoring.sensitivity_choice._family_errors", lambda d, count: 2.0)
     generator = np.random.default_rng(2)
     X = generator.standard_normal((600, 50))
     X[:, :4] = X[:, :4] @ ROOT.T
@@ -135,7 +135,7 @@ def known_parts(curved, noise):
     transport = dfi.transports.Gaussian(components=None).fit_matrix(
         X, weights, np.zeros(3, dtype=bool)
     )
-    influence = MapInfluence(transport, transport.geometry.standardize(X))
+    influence = MapInfluence(transport.geometry, transport.geometry.standardize(X))
     G = np.array([[1.0, 0.5, 0.0], [0.5, 1.0, 0.0], [0.2, 0.1, 1.0]])
     zero = np.zeros((3, 3))
     values = 0.1 * generator.standard_normal((300, 3))

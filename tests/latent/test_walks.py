@@ -9,9 +9,10 @@ from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.neighbors import KNeighborsRegressor
 
 import dfi
+from dfi._latent import walks
 from dfi.methods import prepare
 from dfi.methods.disentangled import Disentangled
-from dfi.transports import Gaussian, walks
+from dfi.transports import Gaussian
 
 LAWS = {
     "linear": lambda z: z[:, 0] - 0.5 * z[:, 2],

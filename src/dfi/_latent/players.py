@@ -26,7 +26,7 @@ the main effect says of them and of all rows, so their choice matters for intera
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, singledispatch
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
@@ -146,30 +146,10 @@ def spread_sample(matrix: Floats, norms: Floats, mass: Floats, count: int) -> Sa
     return Sample(matrix[chosen], counts / count)
 
 
-def players_of(
-    transport: FittedTransport,
-    model: LineModel,
-    matrix: Floats,
-    weights: Weights,
-    columns: Sequence[Column],
-    options: Quadrature,
-    *,
-    background: int,
-    seed: np.random.SeedSequence,
-) -> Players:
+@singledispatch
+def players_of(transport: FittedTransport, *_: object, **__: object) -> Players:
     """Return a model's players under a transport that was fitted to the rows of a matrix."""
-    if isinstance(transport, BlockTransport):
-        return BlockPlayers(
-            transport, model, matrix, weights.values, len(columns), options, background,
-            seed,
-        )  # fmt: skip
-    if not isinstance(transport, StraightTransport):
-        raise TypeError(f"{type(transport).__name__} has no straight lines")
-    owner = transport.owner(columns)
-    membership = np.asarray(owner[:, None] == np.arange(len(columns)), dtype=np.float64)
-    return StraightPlayers(
-        transport, model, matrix, weights.values, membership, options, background, seed
-    )
+    raise TypeError(f"{type(transport).__name__} has no straight lines")
 
 
 def explain_rows(
@@ -214,6 +194,7 @@ def _explained(
     return LocalRows(rows.value, values, players.shared(change, matrix), found.rest)
 
 
+@players_of.register(StraightTransport)
 class StraightPlayers:
     """Coordinates whose lines are straight, in feature or in score space."""
 
@@ -222,15 +203,17 @@ class StraightPlayers:
         transport: StraightTransport,
         model: LineModel,
         matrix: Floats,
-        mass: Floats,
-        membership: Floats,
+        weights: Weights,
+        columns: Sequence[Column],
         options: Quadrature,
+        *,
         background: int,
         seed: np.random.SeedSequence,
     ) -> None:
+        mass = weights.values
         self.transport, self.geometry = transport, transport.geometry
         self.model = transport.line_model(model, options)
-        self.membership = membership
+        self.membership = transport.membership(columns)
         norms = self.geometry.standardize(transport.points(matrix)) ** 2
         reference = spread_sample(matrix, norms, mass, MOST_REFERENCE)
         value = self.model.predict(transport.points(reference.matrix))
@@ -358,6 +341,7 @@ class _StraightGame:
         return self.players.model.predict(moved).reshape(-1, len(given))
 
 
+@players_of.register(BlockTransport)
 class BlockPlayers:
     """Units of several columns, each replaced as one."""
 
@@ -366,16 +350,18 @@ class BlockPlayers:
         transport: BlockTransport,
         model: LineModel,
         matrix: Floats,
-        mass: Floats,
-        n_columns: int,
+        weights: Weights,
+        columns: Sequence[Column],
         options: Quadrature,
+        *,
         background: int,
         seed: np.random.SeedSequence,
     ) -> None:
         del options
+        mass = weights.values
         self.transport, self.geometry = transport, transport.geometry
         self.model = transport.line_model(model)
-        self.n_columns = n_columns
+        self.n_columns = len(columns)
         self.places = transport.inner.places
         self.joints = transport.joints([(k,) for k in range(self.n_units)], matrix.shape[1])
         whitened = transport.inner.encode(matrix)

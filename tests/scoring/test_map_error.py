@@ -19,8 +19,8 @@ from dfi._data import source
 from dfi._data.weights import Weights
 from dfi._lines.quadrature import QuadratureLines
 from dfi._scoring.lines import LineScores, Passes, latent_scores, tilt_sensitivity
+from dfi._scoring.map_error import MapInfluence, attributed_influence, latent_terms
 from dfi.transports.gaussian import Gaussian
-from dfi.transports.linear_error import MapInfluence, attributed_influence, latent_terms
 
 CORRELATION = np.array([[1.0, 0.6, 0.2], [0.6, 1.0, -0.3], [0.2, -0.3, 1.0]])
 DUPLICATE = np.array([[1.0, 1.0, 0.3], [1.0, 1.0, 0.3], [0.3, 0.3, 1.0]])
@@ -70,7 +70,7 @@ def influence_of(design, X, y, mass, function, G):
         np.fill_diagonal(sensitivity, np.diag(found.sensitivity))
         found = replace(found, sensitivity=sensitivity)
     scores = mass @ found.influence / mass.sum()
-    on_map = MapInfluence(transport, transport.geometry.standardize(X))
+    on_map = MapInfluence(transport.geometry, transport.geometry.standardize(X))
     latent = found.influence + latent_terms(on_map, found)
     attributed = attributed_influence(latent, scores, transport.geometry, on_map)
     return latent - scores, attributed - (transport.geometry.attribution**2) @ scores
@@ -289,7 +289,7 @@ def test_bridge_influence_is_the_infinitesimal_jackknife(epsilon, curved, standa
     transport, values = bridge.latent_values(bridge.mass)
     found = bridge.exact_moments(transport, values)
     scores = bridge.mass @ values / bridge.mass.sum()
-    on_map = MapInfluence(transport, transport.geometry.standardize(bridge.X))
+    on_map = MapInfluence(transport.geometry, transport.geometry.standardize(bridge.X))
     latent = values + latent_terms(on_map, found)
     attributed = attributed_influence(latent, scores, transport.geometry, on_map)
     influence = latent - scores, attributed - (transport.geometry.attribution**2) @ scores
@@ -328,10 +328,10 @@ def slow_matrices(transport, x):
     """Return D and A of one standardised row by the definitions, matrix by matrix."""
     L, R = transport.geometry.decoder, None
     d = len(x)
-    w, V = transport.raw_eigenvalues, transport.eigenvectors
+    w, V = transport.geometry.raw_values, transport.geometry.vectors
     R = V @ np.diag(w) @ V.T
     square = np.diag(x**2)
-    if transport.standardized:
+    if transport.geometry.standardized:
         on_correlation = np.outer(x, x) - 0.5 * (square @ R + R @ square)
     else:
         on_correlation = np.outer(x, x) - R
@@ -340,7 +340,7 @@ def slow_matrices(transport, x):
     if transport.rank == d:
         D = linalg.solve_sylvester(L, L, change)
     else:
-        roots = np.sqrt(transport.eigenvalues)
+        roots = np.sqrt(transport.geometry.values)
         rotated = V.T @ change @ V
         for p, q in itertools.product(range(d), repeat=2):
             total = roots[p] + roots[q]
@@ -348,7 +348,7 @@ def slow_matrices(transport, x):
         D = V @ rotated @ V.T
     inverse = np.linalg.pinv(L, rcond=1e-6)
     A = inverse @ D
-    if transport.standardized:
+    if transport.geometry.standardized:
         A = A + 0.5 * inverse @ (square - np.eye(d)) @ L
     return D, A
 
@@ -361,9 +361,9 @@ def slow_influence(transport, rows, values, scores, G):
     P = transport.geometry.decoder @ np.linalg.pinv(transport.geometry.decoder, rcond=1e-6)
     for i in range(n):
         D, A = slow_matrices(transport, rows[i])
-        turn = (
-            -0.5 * (np.eye(d) - P) @ np.diag(rows[i] ** 2) @ P if transport.standardized else 0 * A
-        )
+        turn = 0 * A
+        if transport.geometry.standardized:
+            turn = -0.5 * (np.eye(d) - P) @ np.diag(rows[i] ** 2) @ P
         for j in range(d):
             latent[i, j] += 2 * sum(A[k, j] * G[k, j] for k in range(d) if k != j)
             latent[i, j] += 2 * turn[j, j] * G[j, j]
@@ -409,7 +409,7 @@ def test_contractions_equal_loops_over_explicit_matrices(name):
     values, G = generator.standard_normal(X.shape), generator.standard_normal((4, 4))
     scores = mass @ values / mass.sum()
     rows = transport.geometry.standardize(X)
-    on_map = MapInfluence(transport, rows)
+    on_map = MapInfluence(transport.geometry, rows)
     latent = values + latent_terms(
         on_map, LineScores(values, np.zeros(len(X)), G, np.zeros(4), np.zeros((4, 4)))
     )
@@ -434,7 +434,7 @@ def test_terms_have_mean_zero():
     X, mass, design = twin_case("weighted")
     transport = fitted(design, X, mass)
     G = np.random.default_rng(6).standard_normal((4, 4))
-    on_map = MapInfluence(transport, transport.geometry.standardize(X))
+    on_map = MapInfluence(transport.geometry, transport.geometry.standardize(X))
     zero = LineScores(np.zeros(X.shape), np.zeros(len(X)), G, np.zeros(4), np.zeros((4, 4)))
     terms = latent_terms(on_map, zero)
     assert np.abs(mass @ terms / mass.sum()).max() < 1e-12 * np.abs(terms).max()
@@ -471,7 +471,7 @@ def test_contractions_are_those_of_the_masked_influence(design, collinear):
     mask = transport.labels[:, None] == transport.labels[None, :]
     raw = np.where(mask, rows.T @ rows / 40, 0.0)
     product = rows[:, :, None] * rows[:, None, :]
-    if transport.standardized:
+    if transport.geometry.standardized:
         square = rows[:, :, None] ** 2
         change = product - 0.5 * (square * raw + raw * square.transpose(0, 2, 1))
     else:
@@ -479,18 +479,18 @@ def test_contractions_are_those_of_the_masked_influence(design, collinear):
     change = np.where(mask, change, 0.0)
     a = transport.correlations.shrinkage
     identity = np.eye(6) * np.trace(change, axis1=1, axis2=2)[:, None, None] / 6
-    change = (1 - a) * change + a * (0.0 if transport.standardized else 1.0) * identity
+    change = (1 - a) * change + a * (0.0 if transport.geometry.standardized else 1.0) * identity
     values, vectors = np.linalg.eigh(transport.geometry.decoder)
     values = np.where(values > 1e-9, values, 0.0)
     total = values[:, None] + values[None, :]
     kernel = np.divide(1.0, total, out=np.zeros_like(total), where=total > 0)
     D = vectors @ ((vectors.T @ change @ vectors) * kernel) @ vectors.T
     A = transport.geometry.encoder @ D
-    if transport.standardized:
+    if transport.geometry.standardized:
         scaled = (rows**2 - 1)[:, :, None] * transport.geometry.decoder
         A = A + 0.5 * transport.geometry.encoder @ scaled
     left, right = g.standard_normal((2, 6, 4))
-    influence = MapInfluence(transport, rows)
+    influence = MapInfluence(transport.geometry, rows)
     expected = np.einsum("iab,ao,bo->io", D, left, right)
     assert np.allclose(influence.on_decoder(left, right), expected, atol=1e-8)
     expected = np.einsum("iab,ao,bo->io", A, left, right)
@@ -512,7 +512,7 @@ def test_contractions_are_derivatives_of_the_fitted_map(design):
         return fitted.geometry.decoder, fitted.geometry.directions
 
     mass = mass / mass.sum()
-    influence = MapInfluence(transport, transport.geometry.standardize(X))
+    influence = MapInfluence(transport.geometry, transport.geometry.standardize(X))
     first, second = (part.ravel() for part in np.indices((6, 6)))
     units = np.eye(6)
     on_decoder = influence.on_decoder(units[:, first], units[:, second]).reshape(-1, 6, 6)
@@ -559,7 +559,7 @@ def test_influence_within_components_is_the_infinitesimal_jackknife(reference, s
     np.fill_diagonal(tilted, np.diag(found.sensitivity))
     found = replace(found, sensitivity=tilted)
     phi = mass @ found.influence / mass.sum()
-    on_map = MapInfluence(transport, transport.geometry.standardize(X))
+    on_map = MapInfluence(transport.geometry, transport.geometry.standardize(X))
     latent = found.influence + latent_terms(on_map, found)
     attributed = attributed_influence(latent, phi, transport.geometry, on_map)
     centred = latent - phi, attributed - (transport.geometry.attribution**2) @ phi
@@ -573,7 +573,7 @@ def test_many_rows_are_contracted_in_parts(options, monkeypatch):
     fitted = Gaussian(**options).fit_matrix(
         X, Weights(np.ones(500), "frequency"), np.zeros(4, bool)
     )
-    influence = MapInfluence(fitted, fitted.geometry.standardize(X))
+    influence = MapInfluence(fitted.geometry, fitted.geometry.standardize(X))
     left, right = generator.standard_normal((2, 4, 3))
     at_once = influence.on_map(left, right), influence.on_decoder(left, right)
     monkeypatch.setattr(source, "LARGE_ROWS", 100)

@@ -1,0 +1,1 @@
+"""What is read off latent coordinates beside scores: shares, contributions of rows, checks."""
