@@ -19,7 +19,13 @@ from dfi._data.weights import Weights
 from dfi._models.prepare import prepare
 from dfi.methods.disentangled import Disentangled
 from dfi.transports import Gaussian
-from dfi.transports.blocks import RARE, BlockTransport, _linear_part, rare_levels
+from dfi.transports.blocks import (
+    RARE,
+    BlockTransport,
+    _linear_part,
+    rare_levels,
+    within_units,
+)
 
 SIZES = (3, 2, 1, 2)
 PLACES = np.split(np.arange(sum(SIZES)), np.cumsum(SIZES)[:-1])
@@ -642,6 +648,41 @@ def test_two_rows_that_lack_a_value_do_not_move_the_errors(kind):
     # a refit without a group that has both rows must not be another transport
     assert np.all(found.se < 2.0 * whole.se + 0.01)
     np.testing.assert_allclose(found.scores, whole.scores, atol=0.05)
+
+
+def missing_together(n, seed):
+    """Two columns that lack values in the same rows, which a third one tells of."""
+    rng = np.random.default_rng(seed)
+    a, c, d, e = rng.standard_normal((4, n))
+    missing = c + 0.5 * rng.standard_normal(n) > 0.3
+    y = a + 0.8 * np.where(missing, 0.0, d) + missing + 0.5 * c + rng.standard_normal(n)
+    table = pd.DataFrame({"a": a, "m1": d, "m2": 0.5 * d + 0.87 * e, "c": c})
+    table.loc[missing, ["m1", "m2"]] = np.nan
+    return table, y
+
+
+def test_a_refit_keeps_the_coordinates_of_a_value_with_gaps():
+    # value and indicator are uncorrelated where the mean fills gaps: singular vectors are anything
+    table, y = missing_together(400, 0)
+    data = prepare(table, y, estimator="linear", cv=2).data
+    columns, n = data.blocks.columns, len(y)
+    constant = np.zeros(data.matrix.shape[1], dtype=bool)
+    whole = within_units(data.matrix, np.full(n, 1 / n), constant, columns, n)
+    for left_out in range(20):
+        rows = np.flatnonzero(np.arange(n) % 20 != left_out)
+        share = np.full(len(rows), 1 / len(rows))
+        refit = within_units(data.matrix[rows], share, constant, columns, len(rows), like=whole)
+        for block, again in zip(whole.blocks, refit.blocks, strict=True):
+            moved = np.linalg.norm(again.encoder - block.encoder, axis=0)
+            assert np.all(moved < 0.2 * np.linalg.norm(block.encoder, axis=0))
+
+
+def test_errors_of_columns_that_are_missing_together_do_not_depend_on_the_seed():
+    # the random part of their shared indicator is drawn in the same coordinates by every refit
+    table, y = missing_together(1500, 1)
+    found = [dfi.explain(table, y, "linear", diagnose=False, random_state=k) for k in range(6)]
+    errors = np.array([result.se for result in found])
+    assert np.all(errors.max(axis=0) < 1.6 * errors.min(axis=0))
 
 
 def test_rare_missing_values_arrive_at_the_model():

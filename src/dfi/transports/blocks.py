@@ -263,7 +263,7 @@ def units_of_moments(
         )
 
     blocks = _whitened(values, constant, columns, size, single=single, like=like)
-    return WithinUnits(tuple(map(_in_order, blocks)), moments.mean) if blocks else None
+    return WithinUnits(tuple(blocks), moments.mean) if blocks else None
 
 
 def _whitened(
@@ -315,7 +315,7 @@ def _whitened(
                 held.append((other, count))
         if added:
             found[unit] = found[unit].with_coordinates(np.hstack(added), own, tuple(held))
-    return list(found.values())
+    return [_in_order(block) for block in found.values()]
 
 
 @dataclass(frozen=True)
@@ -384,8 +384,8 @@ def _in_order(block: UnitBlock) -> UnitBlock:
     """Return a unit whose first coordinate is that of its first column, and so on.
 
     Singular vectors are known up to their signs, or a rotation where values are equal (levels that
-    are equally frequent), and rounding decides: what is drawn for a coordinate would depend on how
-    the table was cut.
+    are equally frequent, a value whose gaps its mean fills), and rounding decides: what is drawn
+    for a coordinate would depend on how the table was cut, and differ in every refit.
     """
     lengths = np.linalg.norm(block.decoder, axis=0)
     rotation = np.zeros((block.rank, 0))
