@@ -284,8 +284,7 @@ FUNCTIONS = [
     (dfi.plots.dependence, {"color": 3}),
     (dfi.plots.waterfall, {"row": "first"}),
     (dfi.plots.change, {"top": 2.5}),
-    (dfi.report.change_html, {"title": 3}),
-    (dfi.report.compact_change_html, {"rows": 0}),
+    (dfi.report.Report, {"title": 3}),
     (dfi.inference.wald_interval, {"nonnegative": "no"}),
     (dfi.losses.custom, {"name": 3}),
 ]

@@ -14,7 +14,7 @@ from sklearn.linear_model import LinearRegression
 
 import dfi
 from dfi._scoring.lines import unread_coordinates
-from dfi.report import report_html
+from dfi.report.page import report_html
 
 N = 400
 

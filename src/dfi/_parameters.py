@@ -646,8 +646,6 @@ OWN: Mapping[tuple[str, str], Constraints] = {
     ("change", "task"): (Choice(TASKS[:3]),),
     ("change", "y"): (COLUMN,),
     ("compare", "target"): (SURVIVAL_TARGETS,),
-    ("compact_change_html", "rows"): (COUNT,),
-    ("compact_html", "rows"): (COUNT,),
     ("effects", "contrasts"): (Choice(("control", "pairwise")),),
     ("effects", "target"): (SURVIVAL_TARGETS,),
     ("explain", "target"): TARGETS,

@@ -189,7 +189,7 @@ def test_full_disk(run, place, monkeypatch):
     def full(*_, **__):
         raise OSError(28, "No space left on device", "report.html")
 
-    monkeypatch.setattr("dfi.report.write_report", full)
+    monkeypatch.setattr("dfi.report.Report.write", full)
     done = run("explain", "data.csv", "-y", "y", "-m", "linear")
     assert_one_sentence(done, 5, "no space left on device")
     assert [file.name for file in place.iterdir()] == ["data.csv"]

@@ -73,7 +73,7 @@ def test_killed_while_writing_leaves_the_old_files_whole(table, place):
     before = contents(place / "out")
     program = (
         "import os, signal, dfi.report as e\n"
-        "e.write_report = lambda *a, **k: os.kill(os.getpid(), signal.SIGKILL)\n"
+        "e.Report.write = lambda *a, **k: os.kill(os.getpid(), signal.SIGKILL)\n"
         "from dfi.cli import main; main()"
     )
     done = subprocess.run(  # noqa: S603

@@ -140,7 +140,7 @@ def cheap(monkeypatch, results):
     def drawn(result, *, title=None, **_):
         return pages.get(id(result), "<p>") + (title or "") + str(result.level)
 
-    monkeypatch.setattr(dfi.report.page, "report_html", drawn)
+    monkeypatch.setattr(dfi.report.objects, "report_html", drawn)
 
 
 def steps_of(monkeypatch, folder, case):
@@ -295,7 +295,7 @@ def unfitted(command, three, results, monkeypatch, tmp_path):
 
     for name in ("explain", "compare", "sensitivity"):
         monkeypatch.setattr(dfi, name, fail)
-    monkeypatch.setattr(dfi.report.page, "report_html", fail)
+    monkeypatch.setattr(dfi.report.objects, "report_html", fail)
     monkeypatch.setattr(dfi.cli.demo, "run", fail)
     monkeypatch.setattr(reproduction, "reproduce", fail)
     results[0].save(tmp_path / "a.dfi")

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from dfi.report import write_comparison_report, write_report
+from dfi.report import Report
 
 from .conftest import HOSTILE
 
@@ -39,11 +39,11 @@ def open_report(chromium, tmp_path):
     """Open a report, and check at the end that it was quiet and asked nobody for anything."""
     opened = []
 
-    def open_result(result, width=1400, write=write_report, **options):
+    def open_result(result, width=1400, **options):
         resize(chromium, width)
         chromium.get_log("browser")
         chromium.get_log("performance")
-        path = write(result, tmp_path / f"report{len(opened)}.html", **options)
+        path = Report(result, **options).write(tmp_path / f"report{len(opened)}.html")
         opened.append(path)
         chromium.get(path.as_uri())
         chromium.execute_script("localStorage.clear()")
@@ -255,13 +255,13 @@ def test_many_hostile_names_are_only_text(open_report, build):
 
 def test_hostile_labels_and_classes_are_only_text(open_report, build, multiclass):
     results = {name: build(p=4, names=HOSTILE[:4]) for name in HOSTILE[10:16]}
-    assert_only_text(open_report(results, write=write_comparison_report, target=HOSTILE[0]))
+    assert_only_text(open_report(results, target=HOSTILE[0]))
     assert_only_text(open_report(multiclass(classes=HOSTILE[10:14])))
 
 
 def test_comparison_works_in_the_browser(open_report, build):
     results = {"dfi": build(), "other, one": build(seed=4)}
-    browser = open_report(results, write=write_comparison_report)
+    browser = open_report(results)
     hover(browser, browser.find_element("css selector", "#chart .bar-row"))
     lines = browser.find_element("id", "tip").text.splitlines()
     assert lines[0] == "f0"

@@ -7,7 +7,8 @@ from dataclasses import replace
 import pytest
 
 from dfi._models.quality import Quality, weak_model
-from dfi.report import comparison_html, report_html, summarize
+from dfi.report.page import comparison_html, report_html
+from dfi.report.summary import summarize
 from dfi.results.words import interaction_text
 
 

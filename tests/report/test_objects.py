@@ -35,7 +35,7 @@ def comparison(table):
 def test_a_report_is_an_object_without_a_path_and_a_file_with_one(result, tmp_path):
     report = result.report()
     assert isinstance(report, Report)
-    assert report.html() == dfi.report.report_html(result)
+    assert report.html() == dfi.report.page.report_html(result)
     path = result.report(tmp_path / "r.html")
     assert path.read_text(encoding="utf-8") == report.html()
     with pytest.raises(FileExistsError):
@@ -67,7 +67,7 @@ def test_markdown_is_the_answer_and_a_table_in_which_names_are_text(result, tmp_
 
 def test_comparisons_have_reports_too(comparison, tmp_path):
     report = comparison.report()
-    assert report.html() == dfi.report.comparison_html(comparison)
+    assert report.html() == dfi.report.page.comparison_html(comparison)
     assert json.loads(report.json())["methods"][1]["label"] == "loco"
     text = report.markdown()
     assert "- **loco** puts first: a" in text

@@ -10,17 +10,10 @@ import numpy as np
 import pytest
 
 import dfi
-from dfi.report import (
-    compact_html,
-    comparison_html,
-    report_html,
-    summarize,
-    summarize_comparison,
-    write_comparison_report,
-    write_report,
-)
+from dfi.report import Report
 from dfi.report.charts import Scale, bars, scatter
-from dfi.report.summary import call_text, ranks_text
+from dfi.report.page import compact_html, comparison_html, report_html
+from dfi.report.summary import call_text, ranks_text, summarize, summarize_comparison
 from dfi.results.file import thaw
 from dfi.results.numbers import nice_ticks, number, p_value, percent
 
@@ -225,25 +218,25 @@ def test_compact_version_is_small_and_has_no_script(build):
 
 
 def test_writing_is_all_or_nothing(build, tmp_path, monkeypatch):
-    path = write_report(build(), tmp_path / "r.html")
+    path = build().report(tmp_path / "r.html")
     first = path.read_bytes()
     with pytest.raises(FileExistsError, match="overwrite=True"):
-        write_report(build(seed=1), path)
+        build(seed=1).report(path)
     with pytest.raises(FileNotFoundError, match="create it first"):
-        write_report(build(), tmp_path / "no" / "r.html")
+        build().report(tmp_path / "no" / "r.html")
     with pytest.raises(IsADirectoryError, match="is a folder"):
-        write_report(build(), tmp_path)
+        build().report(tmp_path)
 
     def full(*_):
         raise OSError("no space left on device")
 
     monkeypatch.setattr("dfi._files.os.replace", full)
     with pytest.raises(OSError, match="no space"):
-        write_report(build(seed=1), path, overwrite=True)
+        build(seed=1).report(path, overwrite=True)
     monkeypatch.undo()
     assert path.read_bytes() == first
     assert [p.name for p in tmp_path.iterdir()] == ["r.html"]
-    assert write_report(build(seed=1), path, overwrite=True).read_bytes() != first
+    assert build(seed=1).report(path, overwrite=True).read_bytes() != first
 
 
 @pytest.mark.parametrize(
@@ -328,7 +321,7 @@ result = dfi.load({str(saved)!r})
 assert "<table" in result._repr_html_()
 assert "matplotlib.pyplot" not in sys.modules, "a notebook"
 result.report({str(tmp_path / "r.html")!r})
-dfi.report.write_comparison_report({{"a": result, "b": result}}, {str(tmp_path / "c.html")!r})
+dfi.report.Report({{"a": result, "b": result}}).write({str(tmp_path / "c.html")!r})
 assert not [name for name in sys.modules if name.startswith("matplotlib")], "a report"
 """
     done = subprocess.run(  # noqa: S603 - our own code
@@ -367,12 +360,12 @@ def test_comparison_report_tells_questions_and_validity(build, tmp_path):
     )
     left = SimpleNamespace(name="slow", results=(), skipped="too many columns")
     compared = SimpleNamespace(results={"dfi": build()}, methods=(record, left))
-    page = parse(write_comparison_report(compared, tmp_path / "c.html").read_text()).text
+    page = parse(Report(compared).write(tmp_path / "c.html").read_text()).text
     assert "Who carries it?" in page
     assert "Its intervals are not valid." in page
     assert "slow: too many columns" in page
     with pytest.raises(FileExistsError):
-        write_comparison_report(compared, tmp_path / "c.html")
+        Report(compared).write(tmp_path / "c.html")
 
 
 def test_a_comparison_writes_its_own_report(tmp_path):

@@ -8,8 +8,7 @@ import pandas as pd
 import pytest
 
 import dfi
-from dfi.report import report_html
-from dfi.report.page import local_summary
+from dfi.report.page import local_summary, report_html
 
 HOSTILE = "</script><script>window.broken=1</script>"
 

@@ -254,9 +254,9 @@ def explain(
                 write_tables(parted.table(), stage, "split")
             result.save(stage / "result.dfi")
             page = stage / "report.html"
-            dfi.report.write_report(
-                result, page, target=request.target, rows=rows_shown, sections=sections
-            )
+            dfi.report.Report(
+                result, target=request.target, rows=rows_shown, sections=sections
+            ).write(page)
             stamp = datetime.now(UTC).isoformat(timespec="seconds")
             (stage / "log.txt").write_text(f"{stamp} {line}\n", encoding="utf-8")
     written = run.folder.written
@@ -326,7 +326,7 @@ def compare(context: typer.Context, request: Request, methods: options.Methods =
         with run.folder.filling() as stage:
             write_tables(comparison.table(), stage, "comparison")
             page = stage / "report.html"
-            dfi.report.write_comparison_report(comparison, page, target=request.target)
+            comparison.report(page, target=request.target)
             run.write_results(results, stage)
     r2 = finite(next(iter(results.values())).quality.r2)
     run.end(
@@ -372,7 +372,7 @@ def sensitivity(
             figure.suptitle(shorten(title, 70), fontsize=11, parse_math=False)
             figure.savefig(stage / "ranks.png", dpi=120)
             page = stage / "report.html"
-            dfi.report.write_comparison_report(results, page, title=title, target=request.target)
+            dfi.report.Report(results, title=title, target=request.target).write(page)
             run.write_results(results, stage)
     rows = {label: unit_rows(result) for label, result in results.items()}
     width = max(map(len, results))
@@ -638,8 +638,8 @@ def report(
         out = result / "report.html" if result.is_dir() else result.with_suffix(".html")
     refuse_inputs([out], [_result_file(result), groups])
     try:
-        written = dfi.report.write_report(
-            loaded, out, title=title, target=target, groups=read_groups(groups), overwrite=force
+        written = loaded.report(
+            out, title=title, target=target, groups=read_groups(groups), overwrite=force
         )
     except FileExistsError:
         raise Unwritable(f"{out} exists already; replace it with --force") from None

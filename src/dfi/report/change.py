@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dfi._files import writable
-from dfi._parameters import validated
 from dfi.report.charts import LABEL_WIDTH, MAX_BARS, Scale
-from dfi.report.page import _page, _templates, _write
+from dfi.report.page import _page, _templates
 from dfi.results import words
 from dfi.results.change import ROWS_TEXT, AnyChange, Change
 from dfi.results.columns import CHANGES, page_cells, written
@@ -16,9 +14,7 @@ from dfi.results.numbers import aligned, number, p_value, percent
 from dfi.results.views import Plain, finite, short_names
 
 if TYPE_CHECKING:
-    import os
     from collections.abc import Sequence
-    from pathlib import Path
 
     from dfi.results.importance import Importance
 
@@ -231,20 +227,8 @@ def _period(result: Importance) -> Plain:
     }
 
 
-@validated
 def change_html(found: Change, *, title: str | None = None, target: str | None = None) -> str:
-    """Return the page of a change.
-
-    Returns
-    -------
-    str
-        The page.
-
-    Examples
-    --------
-    >>> dfi.report.change_html(found).startswith("<!doctype html>")
-    True
-    """
+    """Return the page of a change."""
     summary = summarize_change(found, title=title, target=target)
     features = summary["features"]
     columns, shown = page_cells(CHANGES, features)
@@ -269,25 +253,8 @@ def change_html(found: Change, *, title: str | None = None, target: str | None =
     )
 
 
-@validated
 def compact_change_html(found: Change, *, rows: int = 10) -> str:
-    """Return a small table for notebooks: no script, no style outside of itself.
-
-    Parameters
-    ----------
-    rows : int, default=10
-        How many units, the largest changes first.
-
-    Returns
-    -------
-    str
-        A piece of HTML.
-
-    Examples
-    --------
-    >>> "<script" in dfi.report.compact_change_html(found)
-    False
-    """
+    """Return a small table for notebooks: no script, no style outside of itself."""
     features = change_rows(found)
     return (
         _templates()
@@ -305,23 +272,3 @@ def compact_change_html(found: Change, *, rows: int = 10) -> str:
             reason=found.reason,
         )
     )
-
-
-@validated
-def write_change_report(
-    found: Change,
-    path: str | os.PathLike[str],
-    *,
-    title: str | None = None,
-    target: str | None = None,
-    overwrite: bool = False,
-) -> Path:
-    """Write the page of a change to a file, all or nothing, and return its path.
-
-    Examples
-    --------
-    >>> dfi.report.write_change_report(found, "change.html").name
-    'change.html'
-    """
-    place = writable(path, overwrite=overwrite)
-    return _write(place, change_html(found, title=title, target=target))

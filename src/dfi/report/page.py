@@ -14,8 +14,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescap
 from markupsafe import Markup
 
 from dfi._checks import printable
-from dfi._files import writable, written_whole
-from dfi._parameters import InvalidParameterError, argument, validated, whole, worded
+from dfi._parameters import InvalidParameterError, argument, whole, worded
 from dfi.report import charts
 from dfi.report.sections import check_sections, page_sections
 from dfi.report.summary import class_summary, summarize, summarize_comparison
@@ -27,9 +26,6 @@ from dfi.results.text import BELOW_ZERO, missing_text
 from dfi.results.views import Plain, ResultsByLabel, survival_curve, unit_rows
 
 if TYPE_CHECKING:
-    import os
-    from pathlib import Path
-
     from dfi.results.importance import Importance
     from dfi.results.interactions import Interactions
     from dfi.results.split import Split
@@ -90,7 +86,6 @@ def _readable(value: object) -> object:
     return value
 
 
-@validated
 def report_html(
     result: Importance,
     *,
@@ -100,28 +95,7 @@ def report_html(
     rows: int | LocalAttributions | None = None,
     sections: Sequence[Interactions | Split] = (),
 ) -> str:
-    """Return the report of a result as one HTML page.
-
-    Parameters
-    ----------
-    rows : int or LocalAttributions, optional
-        So many rows, drawn at random, or those given, with what each feature contributes to their
-        predictions. The page then holds values of single rows; by default it holds none.
-    sections : sequence of Interactions and Split, default=()
-        What :meth:`dfi.Importance.interactions` and :meth:`dfi.Importance.split` returned, each as
-        a section.
-
-    Returns
-    -------
-    str
-        The page.
-
-    Examples
-    --------
-    >>> page = dfi.report.report_html(result, title="What drives y?")
-    >>> "<title>What drives y?</title>" in page
-    True
-    """
+    """Return the page of a result; it holds values of single rows only where they are asked for."""
     local = local_summary(rows_of_page(result, rows))
     further = page_sections(check_sections(result, sections))
     summary = summarize(result, title=title, target=target, groups=groups)
@@ -168,25 +142,8 @@ def report_html(
     )
 
 
-@validated
 def compact_html(result: Importance, *, rows: int = 10) -> str:
-    """Return a small table with bars for notebooks: no script, no style outside of itself.
-
-    Parameters
-    ----------
-    rows : int, default=10
-        How many units, the largest scores first.
-
-    Returns
-    -------
-    str
-        A piece of HTML.
-
-    Examples
-    --------
-    >>> "<script" in dfi.report.compact_html(result)
-    False
-    """
+    """Return a small table with bars for notebooks: no script, no style outside of itself."""
     features = unit_rows(result)
     explained = None if result.explained is None else result.explained.value
     outcome = words.outcome_of(result.spec, result.by_outcome)
@@ -217,22 +174,10 @@ def compact_html(result: Importance, *, rows: int = 10) -> str:
     return printable(page, keep="\n\t")
 
 
-@validated
 def comparison_html(
     results: ResultsByLabel, *, title: str | None = None, target: str | None = None
 ) -> str:
-    """Return the report of several results as one HTML page.
-
-    Returns
-    -------
-    str
-        The page.
-
-    Examples
-    --------
-    >>> dfi.report.comparison_html(both).startswith("<!doctype html>")
-    True
-    """
+    """Return the page of several results."""
     summary = summarize_comparison(results, title=title, target=target)
     methods: list[Plain] = summary["methods"]
     features = []
@@ -274,67 +219,6 @@ def comparison_html(
             "file": "comparison",
         },
     )
-
-
-@validated
-def write_report(
-    result: Importance,
-    path: str | os.PathLike[str],
-    *,
-    title: str | None = None,
-    target: str | None = None,
-    groups: object = None,
-    rows: int | LocalAttributions | None = None,
-    sections: Sequence[Interactions | Split] = (),
-    overwrite: bool = False,
-) -> Path:
-    """Write the report of a result to a file, all or nothing, and return its path.
-
-    Parameters
-    ----------
-    rows : int or LocalAttributions, optional
-        So many rows, drawn at random, or those given, with the contributions to their predictions:
-        the page then holds values of single rows. By default it holds none.
-    sections : sequence of Interactions and Split, default=()
-        What :meth:`dfi.Importance.interactions` and :meth:`dfi.Importance.split` returned, each as
-        a section.
-
-    Examples
-    --------
-    >>> dfi.report.write_report(result, "report.html").name
-    'report.html'
-    """
-    place = writable(path, overwrite=overwrite)
-    page = report_html(
-        result, title=title, target=target, groups=groups, rows=rows, sections=sections
-    )
-    return _write(place, page)
-
-
-@validated
-def write_comparison_report(
-    results: ResultsByLabel,
-    path: str | os.PathLike[str],
-    *,
-    title: str | None = None,
-    target: str | None = None,
-    overwrite: bool = False,
-) -> Path:
-    """Write the report of several results to a file, all or nothing, and return its path.
-
-    Examples
-    --------
-    >>> dfi.report.write_comparison_report(both, "comparison.html").name
-    'comparison.html'
-    """
-    place = writable(path, overwrite=overwrite)
-    return _write(place, comparison_html(results, title=title, target=target))
-
-
-def _write(path: Path, page: str) -> Path:
-    with written_whole(path) as stream:
-        stream.write(page.encode("utf-8"))
-    return path
 
 
 SHOWN_OF_ROW = 12

@@ -12,7 +12,6 @@ import numpy as np
 from scipy import stats
 
 from dfi._findings import skill_text
-from dfi._parameters import validated
 from dfi.results import views, words
 from dfi.results.file import thaw
 from dfi.results.numbers import number, ordinal, p_value, percent
@@ -41,7 +40,6 @@ _VARIANCE = "the outcome's variance"
 _NO_RECORD: Plain = {"question": None, "inference": None, "valid": True, "seconds": None}
 
 
-@validated
 def summarize(
     result: Importance,
     *,
@@ -49,18 +47,7 @@ def summarize(
     target: str | None = None,
     groups: object = None,
 ) -> Plain:
-    """Return everything that a report shows.
-
-    Parameters
-    ----------
-    groups : mapping, frame or Groups, optional
-        Groups to report; by default those that the result was made with.
-
-    Examples
-    --------
-    >>> dfi.report.summarize(result)["features"][0]["name"]
-    'x0'
-    """
+    """Return everything that the page of a result shows."""
     spec = thaw(result.spec)
     if target is None and isinstance(spec.get("target"), str):
         target = spec["target"]
@@ -528,23 +515,10 @@ def _text(value: object) -> str:
     return str(value)
 
 
-@validated
 def summarize_comparison(
     results: ResultsByLabel, *, title: str | None = None, target: str | None = None
 ) -> Plain:
-    """Return everything that a comparison's report shows, as plain values.
-
-    Parameters
-    ----------
-    results : mapping of str to Importance, or a comparison
-        The results, the one that sets the order first. A comparison's records (question, validity
-        of its intervals, seconds) are shown where it has them.
-
-    Examples
-    --------
-    >>> [method["label"] for method in dfi.report.summarize_comparison(both)["methods"]]
-    ['dfi', 'loco']
-    """
+    """Return everything that the page of several results shows; a comparison's records too."""
     by_label = views.read_results(results)
     first = next(iter(by_label.values()))
     records, skipped = _records(results)

@@ -369,9 +369,9 @@ class Change(Reported):
         return change(self, top=top, ax=ax)
 
     def _repr_html_(self) -> str:
-        from dfi.report import compact_change_html
+        from dfi.report import Report
 
-        return compact_change_html(self)
+        return Report(self)._repr_html_()
 
     def __repr__(self) -> str:
         test = self.any_change

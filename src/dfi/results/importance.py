@@ -1359,9 +1359,9 @@ class Importance:
         return found if path is None else found.write(path, overwrite=overwrite)
 
     def _repr_html_(self) -> str:
-        from dfi.report import compact_html
+        from dfi.report import Report
 
-        return compact_html(self)
+        return Report(self)._repr_html_()
 
     def __repr__(self) -> str:
         return result_text(self)
