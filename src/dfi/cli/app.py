@@ -638,9 +638,8 @@ def report(
         out = result / "report.html" if result.is_dir() else result.with_suffix(".html")
     refuse_inputs([out], [_result_file(result), groups])
     try:
-        written = loaded.report(
-            out, title=title, target=target, groups=read_groups(groups), overwrite=force
-        )
+        page = dfi.report.Report(loaded, title=title, target=target, groups=read_groups(groups))
+        written = page.write(out, overwrite=force)
     except FileExistsError:
         raise Unwritable(f"{out} exists already; replace it with --force") from None
     print_path(written)

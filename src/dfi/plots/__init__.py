@@ -11,7 +11,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dfi._checks import did_you_mean
-from dfi._parameters import validated
 from dfi.plots.attribution import (
     amplification,
     amplification_data,
@@ -55,10 +54,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from numpy.typing import NDArray
 
-    from dfi.results.importance import Importance
-    from dfi.results.interactions import Interactions
-    from dfi.results.local import LocalAttributions
-
 __all__ = [
     "amplification",
     "amplification_data",
@@ -88,9 +83,6 @@ __all__ = [
     "levels_data",
     "line_profile",
     "line_profile_data",
-    "plot_interactions",
-    "plot_local",
-    "plot_result",
     "sensitivity",
     "sensitivity_data",
     "split",
@@ -105,102 +97,33 @@ __all__ = [
     "waterfall_data",
 ]
 
-_KINDS: dict[str, Callable[..., Axes | NDArray[np.object_]]] = {
-    "importance": importance,
-    "latent_attributed": latent_attributed,
-    "attribution": attribution,
-    "amplification": amplification,
-    "tree": tree,
-    "groups": groups,
-    "classes": classes,
-    "diagnostics": diagnostics,
-    "survival": survival,
-    "levels": levels,
+_KINDS: dict[str, dict[str, Callable[..., Axes | NDArray[np.object_]]]] = {
+    "Importance": {
+        "importance": importance,
+        "latent_attributed": latent_attributed,
+        "attribution": attribution,
+        "amplification": amplification,
+        "tree": tree,
+        "groups": groups,
+        "classes": classes,
+        "diagnostics": diagnostics,
+        "survival": survival,
+        "levels": levels,
+    },
+    "LocalAttributions": {
+        "beeswarm": beeswarm,
+        "waterfall": waterfall,
+        "dependence": dependence,
+    },
+    "Interactions": {"interactions": interactions, "surface": surface},
 }
 
-_LOCAL_KINDS: dict[str, Callable[..., Axes]] = {
-    "beeswarm": beeswarm,
-    "waterfall": waterfall,
-    "dependence": dependence,
-}
 
-_PAIR_KINDS: dict[str, Callable[..., Axes]] = {"interactions": interactions, "surface": surface}
-
-
-@validated
-def plot_local(local: LocalAttributions, kind: str = "beeswarm", **options: object) -> Axes:
-    """Draw single rows with the plot of a name; what :meth:`dfi.LocalAttributions.plot` does.
-
-    Parameters
-    ----------
-    kind : {"beeswarm", "waterfall", "dependence"}, default="beeswarm"
-        Name of a plot of single rows.
-    **options
-        Those of that plot.
-
-    Examples
-    --------
-    >>> dfi.plots.plot_local(local, "waterfall", row=2).get_xlabel()
-    'the predicted y, row 2'
-    """
-    _refuse_unknown(kind, _LOCAL_KINDS)
-    return _LOCAL_KINDS[kind](local, **options)
-
-
-@validated
-def plot_interactions(scored: Interactions, kind: str = "interactions", **options: object) -> Axes:
-    """Draw pairs with the plot of a name; what :meth:`dfi.Interactions.plot` does.
-
-    Parameters
-    ----------
-    kind : {"interactions", "surface"}, default="interactions"
-        Name of a plot of pairs.
-    **options
-        Those of that plot.
-
-    Returns
-    -------
-    Axes
-        What was drawn on.
-
-    Examples
-    --------
-    >>> import numpy as np, dfi
-    >>> X = np.random.default_rng(0).standard_normal((200, 3))
-    >>> found = dfi.explain(X, X[:, 0] * X[:, 1], "linear", cv=2).interactions()
-    >>> dfi.plots.plot_interactions(found, "surface", pair=("x1", "x0")).get_ylabel()
-    'x0'
-    """
-    _refuse_unknown(kind, _PAIR_KINDS)
-    return _PAIR_KINDS[kind](scored, **options)
-
-
-def _refuse_unknown(kind: str, kinds: Mapping[str, object]) -> None:
-    """Raise for a plot that there is not, with those that there are."""
+def draw(shown: object, kind: str, options: Mapping[str, object]) -> Axes | NDArray[np.object_]:
+    """Draw a result, single rows or pairs with the plot of a name."""
+    kinds = _KINDS[type(shown).__name__]
     if kind not in kinds:
         hint = did_you_mean(kind, kinds)
         lead = f"{hint} The" if hint else "; the"
         raise ValueError(f"unknown plot {kind!r}{lead} plots are {', '.join(kinds)}.")
-
-
-@validated
-def plot_result(
-    result: Importance, kind: str = "importance", **options: object
-) -> Axes | NDArray[np.object_]:
-    """Draw a result with the plot of a name; what :meth:`dfi.Importance.plot` does.
-
-    Parameters
-    ----------
-    kind : str, default="importance"
-        Name of a plot of a single result.
-    **options
-        Those of that plot.
-
-    Examples
-    --------
-    >>> ax = dfi.plots.plot_result(result, "amplification")
-    >>> ax.get_ylabel()
-    'attributed score'
-    """
-    _refuse_unknown(kind, _KINDS)
-    return _KINDS[kind](result, **options)
+    return kinds[kind](shown, **options)

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 import matplotlib.pyplot as plt
 import numpy as np
-from matplotlib.colors import PowerNorm
 from scipy import stats
 
 from dfi._data.groups import read_groups
@@ -25,6 +24,10 @@ if TYPE_CHECKING:
     from dfi._types import Floats, Ints
     from dfi.results.importance import GroupScores, Importance
     from dfi.results.views import Columns, Names
+
+MOST_SQUARE, MOST_NUMBERED = 8, 12
+"""Columns up to which cells hold their numbers, of weights and of classes."""
+NO_TEXTS = np.empty((0, 0), dtype=object)
 
 
 def _latent_of(result: Importance) -> Importance:
@@ -156,27 +159,10 @@ def attribution(result: Importance, *, top: int | None = 30, ax: Axes | None = N
 
 
 def _draw_heat_map(ax: Axes, values: Floats, names: Names, label: str) -> None:
-    # The square root gives the many small weights a colour of their own.
-    highest = max(1.0, float(np.max(values)))
-    image = ax.imshow(values, cmap=style.HEAT_MAP, norm=PowerNorm(0.5, vmin=0.0, vmax=highest))
-    ax.set_aspect("auto")
-    style.label_rows(ax, names, width=22)
-    style.label_columns(ax, names, width=16)
-    ax.set_xlim(-0.5, len(names) - 0.5)
-    ax.set_ylim(len(names) - 0.5, -0.5)
-    if len(names) <= 8:
-        for (row, column), value in np.ndenumerate(values):
-            ax.text(
-                column,
-                row,
-                f"{value:.2f}",
-                ha="center",
-                va="center",
-                fontsize=8,
-                color="black" if value > 0.3 * highest else "white",
-            )
-    bar = ax.figure.colorbar(image, ax=ax, shrink=0.8)
-    bar.set_label(label, fontsize=9)
+    texts = np.char.mod("%.2f", values) if len(names) <= MOST_SQUARE else NO_TEXTS
+    image = style.heat_map(ax, values, max(1.0, float(np.max(values))), texts)
+    style.label_square(ax, names)
+    style.colour_bar(ax, image, label)
 
 
 def _amplification_data(result: Importance) -> Columns:
@@ -451,10 +437,6 @@ def _mean_correlation(
     return np.asarray(mean)
 
 
-MOST_NUMBERED = 12
-"""Columns up to which cells hold their numbers."""
-
-
 def _classes_data(result: Importance, *, top: int | None = 20) -> Columns:
     """Return the numbers behind :func:`classes`, one row for each feature and class.
 
@@ -490,44 +472,27 @@ def classes(result: Importance, *, top: int | None = 20, ax: Axes | None = None)
     shown = _classes_data(result, top=top)
     names = list(result.by_outcome)
     shape = (-1, len(names))
-    scores, share, sure = (
-        shown[key].reshape(shape) for key in ("score", "share", "significant")
-    )  # fmt: skip
+    scores, share = (shown[key].reshape(shape) for key in ("score", "share"))
+    sure = np.where(shown["significant"].reshape(shape), "*", "")
     ax = style.axes_for_rows(ax, len(scores) + 2, width=4.2 + 0.75 * min(len(names), 12))
+    known = np.isfinite(share)
+    texts = np.where(known, np.char.mod("%.0f %%", 100 * share), np.char.mod("%.2g", scores))
+    texts = np.char.add(np.char.replace(np.where(texts == "-0 %", "0 %", texts), "-", "−"), sure)
+    numbered = len(names) <= MOST_NUMBERED
     highest = max(float(scores.max()), 1e-12)
-    # The square root gives the many small scores a colour of their own.
-    image = ax.imshow(
-        np.maximum(scores, 0.0), cmap=style.HEAT_MAP, norm=PowerNorm(0.5, vmin=0.0, vmax=highest)
-    )
-    ax.set_aspect("auto")
+    image = style.heat_map(ax, scores, highest, texts if numbered else NO_TEXTS)
     style.label_rows(ax, shown["feature"].reshape(shape)[:, 0], width=24)
     ax.set_ylim(len(scores) - 0.5, -0.5)
     labels = views.short_names(names, 18)
     turned = len(names) > 6 or max(map(len, labels)) > 11
     style.write_ticks(ax.xaxis, np.arange(len(names)), labels, rotation=90 if turned else 0)
-    if len(names) <= MOST_NUMBERED:
-        for (row, column), score in np.ndenumerate(scores):
-            part = share[row, column]
-            text = f"{100 * part:.0f} %" if np.isfinite(part) else f"{score:.2g}"
-            text = text.removeprefix("-") if text == "-0 %" else text
-            ax.text(
-                column,
-                row,
-                text.replace("-", "−") + ("*" if sure[row, column] else ""),
-                ha="center",
-                va="center",
-                fontsize=8,
-                color="black" if score > 0.3 * highest else "white",
-            )
     outcome = words.outcome_of(result.spec)
     what = "class" if outcome is None else outcome.part
     ax.set_xlabel(what, fontsize=9)
-    known = bool(np.isfinite(share).any())
     whole = words.explained_of(result.spec)
-    told = f"numbers: share of {whole} of the {what}" if known else ""
+    told = f"numbers: share of {whole} of the {what}"
     many = f"the {len(scores)} largest of {len(result.names)}"
-    titles = [many] * (len(scores) < len(result.names)) + [told] * known
+    titles = [many] * (len(scores) < len(result.names)) + [told] * bool(known.any())
     ax.set_title("\n".join(titles), loc="left", fontsize=9)
-    bar = ax.figure.colorbar(image, ax=ax, shrink=0.8)
-    bar.set_label(f"score ({words.unit_of(result.spec)})", fontsize=9)
+    style.colour_bar(ax, image, f"score ({words.unit_of(result.spec)})")
     return ax

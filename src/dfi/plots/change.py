@@ -6,14 +6,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dfi._data import as_frame
 from dfi._parameters import validated
 from dfi.plots import style
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from dfi._types import Floats, Frame
+    from dfi._types import Floats
     from dfi.results.change import Change
     from dfi.results.views import Columns
 
@@ -23,15 +22,7 @@ SURE = 0.05
 PARTS = (("covariates", -0.24, style.ORANGE, "s"), ("concept", 0.24, style.GREEN, "D"))
 
 
-def _change_data(found: Change, top: int | None) -> Columns:
-    columns = found._columns()
-    order = np.argsort(-np.abs(columns["change"]), kind="stable")[:top]
-    whole: Columns = {"feature": np.array(found.names, dtype=object), **columns}
-    return style.take(whole, order)
-
-
-@validated
-def change_data(found: Change, *, top: int | None = 20) -> Frame:
+def _change_data(found: Change, *, top: int | None = 20) -> Columns:
     """Return the numbers behind :func:`change` as a table.
 
     Examples
@@ -39,7 +30,13 @@ def change_data(found: Change, *, top: int | None = 20) -> Frame:
     >>> dfi.plots.change_data(found, top=1)["feature"].tolist()
     ['x2']
     """
-    return as_frame(_change_data(found, top), found.library)
+    columns = found._columns()
+    order = np.argsort(-np.abs(columns["change"]), kind="stable")[:top]
+    whole: Columns = {"feature": np.array(found.names, dtype=object), **columns}
+    return style.take(whole, order)
+
+
+change_data = style.as_table(_change_data)
 
 
 @validated
@@ -51,7 +48,7 @@ def change(found: Change, *, top: int | None = 20, ax: Axes | None = None) -> Ax
     >>> dfi.plots.change(found).get_xlabel()
     'change of the score, 0.95 intervals'
     """
-    columns = _change_data(found, top)
+    columns = _change_data(found, top=top)
     n = len(columns["feature"])
     apart = found.covariates is not None
     ax = style.axes_for_rows(ax, n * (2 if apart else 1))

@@ -5,9 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
-from matplotlib.colors import PowerNorm
 
-from dfi._data import as_frame
 from dfi._parameters import validated
 from dfi.plots import style
 from dfi.plots.local import placed_values
@@ -16,12 +14,15 @@ from dfi.results import views
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from dfi._types import Floats, Frame
+    from dfi._types import Floats
     from dfi.results.interactions import Interactions
     from dfi.results.views import Columns
 
 CELLS, FEWEST_ROWS = 24, 1.0
 """Cells along each side of a surface, and rows that must be near one for it to be drawn."""
+
+MOST_NUMBERED = 9
+"""Features up to which cells hold their numbers, beside the stars."""
 
 REACH = 0.12
 """Standard width of the neighbourhood of a cell, as a share of the axis."""
@@ -31,6 +32,18 @@ OUTLYING = 0.01
 
 
 def _interactions_data(scored: Interactions, *, top: int | None = 15) -> Columns:
+    """Return the numbers behind :func:`interactions`: a row for each pair that is drawn.
+
+    Parameters
+    ----------
+    top : int or None, default=15
+        How many features, those of the largest pairs first.
+
+    Examples
+    --------
+    >>> len(dfi.plots.interactions_data(pairs))
+    3
+    """
     table = scored._columns(scored.level)
     chosen = _leading_units(scored, top)
     kept = [
@@ -51,26 +64,7 @@ def _leading_units(scored: Interactions, top: int | None) -> list[str]:
     return list(dict.fromkeys(named))[: len(named) if top is None else top]
 
 
-@validated
-def interactions_data(scored: Interactions, *, top: int | None = 15) -> Frame:
-    """Return the numbers behind :func:`interactions`: a row for each pair that is drawn.
-
-    Parameters
-    ----------
-    top : int or None, default=15
-        How many features, those of the largest pairs first.
-
-    Returns
-    -------
-    frame
-        In the caller's dataframe library.
-
-    Examples
-    --------
-    >>> len(dfi.plots.interactions_data(pairs))
-    3
-    """
-    return as_frame(_interactions_data(scored, top=top), scored.library)
+interactions_data = style.as_table(_interactions_data)
 
 
 @validated
@@ -84,10 +78,6 @@ def interactions(scored: Interactions, *, top: int | None = 15, ax: Axes | None 
     top : int or None, default=15
         How many features, those of the largest pairs first.
 
-    Returns
-    -------
-    Axes
-
     Examples
     --------
     >>> len(dfi.plots.interactions(pairs).get_yticklabels())
@@ -98,7 +88,7 @@ def interactions(scored: Interactions, *, top: int | None = 15, ax: Axes | None 
     place = {name: at for at, name in enumerate(names)}
     shared = bool(np.isfinite(shown["share"]).any())
     values = np.full((len(names), len(names)), np.nan)
-    sure = np.zeros(values.shape, dtype=np.bool_)
+    texts = np.full(values.shape, "", dtype=object)
     for one, other, value, p in zip(
         shown["feature"],
         shown["partner"],
@@ -106,32 +96,18 @@ def interactions(scored: Interactions, *, top: int | None = 15, ax: Axes | None 
         shown["p_adj"],
         strict=True,
     ):
+        text = f"{max(100 * value, 0.0):.0f}" if shared else f"{value:.2g}".replace("-", "−")
+        text = (text if len(names) <= MOST_NUMBERED else "") + "*" * bool(p < views.CHANCE)
         for row, column in ((place[one], place[other]), (place[other], place[one])):
-            values[row, column], sure[row, column] = value, p < views.CHANCE
+            values[row, column], texts[row, column] = value, text
     side = float(min(max(4.0, 2.4 + 0.3 * len(names)), 12.0))
     ax = style.new_axes(side + 0.8, side) if ax is None else ax
     highest = max(float(np.nanmax(values, initial=0.0)), 1e-12)
-    drawn = np.ma.masked_invalid(np.maximum(values, 0.0))
     ax.set_facecolor("#D9D9D9")
-    # the square root gives the many small pairs a colour of their own
-    image = ax.imshow(drawn, cmap=style.HEAT_MAP, norm=PowerNorm(0.5, vmin=0.0, vmax=highest))
-    ax.set_aspect("auto")
-    style.label_rows(ax, names, width=22)
-    style.label_columns(ax, names, width=16)
-    ax.set_xlim(-0.5, len(names) - 0.5)
-    ax.set_ylim(len(names) - 0.5, -0.5)
-    for (row, column), value in np.ndenumerate(values):
-        if not np.isfinite(value) or (len(names) > 9 and not sure[row, column]):
-            continue
-        text = f"{max(100 * value, 0.0):.0f}" if shared else f"{value:.2g}"
-        text = f"{text}*" if sure[row, column] else text
-        bright = max(value, 0.0) > 0.3 * highest
-        ax.text(
-            column, row, "*" if len(names) > 9 else text.replace("-", "−"), ha="center",
-            va="center", fontsize=8, color="black" if bright else "white",
-        )  # fmt: skip
-    bar = ax.figure.colorbar(image, ax=ax, shrink=0.8)
-    bar.set_label("% of the explained variance" if shared else "score of the pair", fontsize=9)
+    image = style.heat_map(ax, values, highest, texts)
+    style.label_square(ax, names)
+    whole = "% of the explained variance" if shared else "score of the pair"
+    bar = style.colour_bar(ax, image, whole)
     if shared:
         ticks = [tick for tick in bar.get_ticks() if 0.0 <= tick <= highest]
         bar.set_ticks(ticks, labels=[f"{100 * tick:.3g}" for tick in ticks])
@@ -140,6 +116,18 @@ def interactions(scored: Interactions, *, top: int | None = 15, ax: Axes | None 
 
 
 def _surface_data(scored: Interactions, *, pair: tuple[str, str] | None = None) -> Columns:
+    """Return the numbers behind :func:`surface`: both values and the joint effect of each row.
+
+    Parameters
+    ----------
+    pair : tuple of two str, optional
+        The pair; that with the largest score by default.
+
+    Examples
+    --------
+    >>> dfi.plots.surface_data(pairs, pair=("x0", "x1")).columns.tolist()
+    ['row', 'first', 'second', 'effect']
+    """
     at = 0 if pair is None else scored.place_of(pair)
     one, other = scored.pairs[at] if pair is None else pair
     for name in (one, other):
@@ -157,26 +145,7 @@ def _surface_data(scored: Interactions, *, pair: tuple[str, str] | None = None) 
     }
 
 
-@validated
-def surface_data(scored: Interactions, *, pair: tuple[str, str] | None = None) -> Frame:
-    """Return the numbers behind :func:`surface`: both values and the joint effect of each row.
-
-    Parameters
-    ----------
-    pair : tuple of two str, optional
-        The pair; that with the largest score by default.
-
-    Returns
-    -------
-    frame
-        row, first, second, effect, in the caller's dataframe library.
-
-    Examples
-    --------
-    >>> dfi.plots.surface_data(pairs, pair=("x0", "x1")).columns.tolist()
-    ['row', 'first', 'second', 'effect']
-    """
-    return as_frame(_surface_data(scored, pair=pair), scored.library)
+surface_data = style.as_table(_surface_data)
 
 
 @validated
@@ -192,10 +161,6 @@ def surface(
     ----------
     pair : tuple of two str, optional
         The pair, its first feature along the bottom; that with the largest score by default.
-
-    Returns
-    -------
-    Axes
 
     Examples
     --------
@@ -231,8 +196,7 @@ def surface(
             style.write_ticks(axis, np.arange(len(labels)), labels)
         axis.set_label_text(views.shorten(name, 40), fontsize=9, parse_math=False)
         (ax.set_xlim if axis is ax.xaxis else ax.set_ylim)(limits[0], limits[-1])
-    bar = ax.figure.colorbar(image, ax=ax, shrink=0.8)
-    bar.set_label("joint effect on the prediction", fontsize=9)
+    style.colour_bar(ax, image, "joint effect on the prediction")
     return ax
 
 

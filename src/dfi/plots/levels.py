@@ -20,18 +20,6 @@ if TYPE_CHECKING:
 def _levels_data(result: Importance, *, top: int | None = 6) -> Columns:
     """Return the numbers behind :func:`levels`, one row for each feature and level.
 
-    Parameters
-    ----------
-    result : Importance
-        A result of a distribution.
-    top : int or None, default=6
-        How many features, the largest first; None for all.
-
-    Returns
-    -------
-    frame
-        In the caller's dataframe library.
-
     Examples
     --------
     >>> len(dfi.plots.levels_data(whole, top=2))
@@ -52,15 +40,6 @@ def levels(result: Importance, *, top: int | None = 6, ax: Axes | None = None) -
 
     Bands are pointwise intervals. A feature that moves the mean is high in the middle; one that
     moves the spread has two humps, beside the middle.
-
-    Parameters
-    ----------
-    result : Importance
-        A result of a distribution.
-
-    Returns
-    -------
-    Axes
 
     Examples
     --------

@@ -8,7 +8,6 @@ import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.colors import ListedColormap, to_rgb
 
-from dfi._data import as_frame
 from dfi._parameters import validated
 from dfi.plots import style
 from dfi.results import views
@@ -18,7 +17,7 @@ from dfi.results.numbers import decimals, number
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from dfi._types import Array, Floats, Frame, Ints
+    from dfi._types import Array, Floats, Ints
     from dfi.results.views import Columns
 
 MOST_POINTS = 1000
@@ -68,6 +67,13 @@ def few_levels(values: Array) -> list[str]:
 
 
 def _beeswarm_data(local: LocalAttributions, *, top: int | None = 20) -> Columns:
+    """Return the numbers behind :func:`beeswarm`, one line for each unit and row.
+
+    Examples
+    --------
+    >>> dfi.plots.beeswarm_data(local).columns.tolist()
+    ['row', 'feature', 'contribution', 'value_rank']
+    """
     order = views.leading(local.mean_absolute, top)
     nothing = np.full(len(local), np.nan)
     return {
@@ -80,16 +86,7 @@ def _beeswarm_data(local: LocalAttributions, *, top: int | None = 20) -> Columns
     }
 
 
-@validated
-def beeswarm_data(local: LocalAttributions, *, top: int | None = 20) -> Frame:
-    """Return the numbers behind :func:`beeswarm`, one line for each unit and row.
-
-    Examples
-    --------
-    >>> dfi.plots.beeswarm_data(local).columns.tolist()
-    ['row', 'feature', 'contribution', 'value_rank']
-    """
-    return as_frame(_beeswarm_data(local, top=top), local.library)
+beeswarm_data = style.as_table(_beeswarm_data)
 
 
 @validated
@@ -167,6 +164,18 @@ def _chosen(local: LocalAttributions, row: int | None) -> int:
 def _waterfall_data(
     local: LocalAttributions, *, row: int | None = None, top: int | None = 12
 ) -> Columns:
+    """Return the numbers behind :func:`waterfall`: contributions, from where and to where.
+
+    Parameters
+    ----------
+    top : int or None, default=12
+        How many units of their own; the others are added up.
+
+    Examples
+    --------
+    >>> dfi.plots.waterfall_data(local, row=1).columns.tolist()
+    ['feature', 'value', 'contribution', 'spread', 'start', 'end']
+    """
     at = _chosen(local, row)
     values = local.values[at]
     order = views.leading(np.abs(values), top)
@@ -191,23 +200,7 @@ def _waterfall_data(
     }
 
 
-@validated
-def waterfall_data(
-    local: LocalAttributions, *, row: int | None = None, top: int | None = 12
-) -> Frame:
-    """Return the numbers behind :func:`waterfall`: contributions, from where and to where.
-
-    Parameters
-    ----------
-    top : int or None, default=12
-        How many units of their own; the others are added up.
-
-    Examples
-    --------
-    >>> dfi.plots.waterfall_data(local, row=1).columns.tolist()
-    ['feature', 'value', 'contribution', 'spread', 'start', 'end']
-    """
-    return as_frame(_waterfall_data(local, row=row, top=top), local.library)
+waterfall_data = style.as_table(_waterfall_data)
 
 
 @validated
@@ -297,6 +290,18 @@ def waterfall(
 def _dependence_data(
     local: LocalAttributions, *, feature: str | None = None, color: str | None = None
 ) -> Columns:
+    """Return the numbers behind :func:`dependence`: value and contribution of each row.
+
+    Parameters
+    ----------
+    feature : str, optional
+        The feature; that with the largest mean absolute contribution by default.
+
+    Examples
+    --------
+    >>> dfi.plots.dependence_data(local, feature="x1").columns.tolist()
+    ['row', 'value', 'contribution', 'spread']
+    """
     unit = int(np.argmax(local.mean_absolute)) if feature is None else local.unit(feature)
     name = local.names[unit]
     if name not in local.features:
@@ -316,23 +321,7 @@ def _dependence_data(
     return columns
 
 
-@validated
-def dependence_data(
-    local: LocalAttributions, *, feature: str | None = None, color: str | None = None
-) -> Frame:
-    """Return the numbers behind :func:`dependence`: value and contribution of each row.
-
-    Parameters
-    ----------
-    feature : str, optional
-        The feature; that with the largest mean absolute contribution by default.
-
-    Examples
-    --------
-    >>> dfi.plots.dependence_data(local, feature="x1").columns.tolist()
-    ['row', 'value', 'contribution', 'spread']
-    """
-    return as_frame(_dependence_data(local, feature=feature, color=color), local.library)
+dependence_data = style.as_table(_dependence_data)
 
 
 @validated

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dfi._data import as_frame
 from dfi._parameters import validated
 from dfi.plots import style
 from dfi.results import views
@@ -15,7 +14,6 @@ from dfi.results.split import PARTS, Split
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from dfi._types import Frame
     from dfi.results.views import Columns
 
 _COLOURS = dict(zip(PARTS, (style.BLUE, style.SKY, style.ORANGE), strict=True))
@@ -28,32 +26,20 @@ _WORDS = {
 
 
 def _split_data(parted: Split, *, top: int | None = 20) -> Columns:
-    columns = parted._columns(parted.level)
-    order = views.leading(columns["share"], top)
-    shown: Columns = {"feature": np.array(parted.names, dtype=object)[order]}
-    return shown | {key: values[order] for key, values in columns.items()}
-
-
-@validated
-def split_data(parted: Split, *, top: int | None = 20) -> Frame:
     """Return the numbers behind :func:`split`: share, unique, shared and interaction.
-
-    Parameters
-    ----------
-    top : int or None, default=20
-        How many units, the largest shares first.
-
-    Returns
-    -------
-    frame
-        In the caller's dataframe library.
 
     Examples
     --------
     >>> dfi.plots.split_data(split, top=2)["feature"].tolist()
     ['x0', 'x1']
     """
-    return as_frame(_split_data(parted, top=top), parted.library)
+    columns = parted._columns(parted.level)
+    order = views.leading(columns["share"], top)
+    shown: Columns = {"feature": np.array(parted.names, dtype=object)[order]}
+    return shown | {key: values[order] for key, values in columns.items()}
+
+
+split_data = style.as_table(_split_data)
 
 
 @validated
@@ -62,15 +48,6 @@ def split(parted: Split, *, top: int | None = 20, ax: Axes | None = None) -> Axe
 
     Parts below 0 (suppressors) are drawn to the left of 0; a diamond marks the share itself, with
     its interval.
-
-    Parameters
-    ----------
-    top : int or None, default=20
-        How many units, the largest shares first.
-
-    Returns
-    -------
-    Axes
 
     Examples
     --------

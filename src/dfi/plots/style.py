@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import functools
 import math
-from typing import TYPE_CHECKING, Concatenate, ParamSpec
+from typing import TYPE_CHECKING, Concatenate, ParamSpec, Protocol, TypeVar
 
 import matplotlib.pyplot as plt
 import numpy as np
+from matplotlib.colors import PowerNorm
 
 from dfi._data import as_frame
 from dfi._parameters import validated
@@ -18,12 +19,22 @@ if TYPE_CHECKING:
 
     from matplotlib.axes import Axes
     from matplotlib.axis import Axis
+    from matplotlib.cm import ScalarMappable
+    from matplotlib.colorbar import Colorbar
+    from matplotlib.image import AxesImage
     from numpy.typing import ArrayLike
 
-    from dfi._types import Frame, Ints
-    from dfi.results.importance import Importance
+    from dfi._types import Array, Floats, Frame, Ints
+
+
+class HasLibrary(Protocol):
+    @property
+    def library(self) -> str:
+        """The caller's dataframe library."""
+
 
 P = ParamSpec("P")
+S = TypeVar("S", bound=HasLibrary)
 
 BLACK, ORANGE, SKY, GREEN = "#000000", "#E69F00", "#56B4E9", "#009E73"
 BLUE, VERMILION, PURPLE = "#0072B2", "#D55E00", "#CC79A7"
@@ -40,16 +51,13 @@ LABEL_PIXELS = 11.0
 
 
 def as_table(
-    columns: Callable[Concatenate[Importance, P], Columns],
-) -> Callable[Concatenate[Importance, P], Frame]:
-    """Return the public twin of a function ``_name_data`` that gives the columns behind a plot.
-
-    It gives them as a table of the library that the result answers in.
-    """
+    columns: Callable[Concatenate[S, P], Columns],
+) -> Callable[Concatenate[S, P], Frame]:
+    """Return the public twin of ``_name_data``: the columns behind a plot as a dataframe."""
 
     @functools.wraps(columns)
-    def table(result: Importance, *args: P.args, **options: P.kwargs) -> Frame:
-        return as_frame(columns(result, *args, **options), result.library)
+    def table(shown: S, *args: P.args, **options: P.kwargs) -> Frame:
+        return as_frame(columns(shown, *args, **options), shown.library)
 
     table.__name__ = table.__qualname__ = columns.__name__.lstrip("_")
     # mypy takes the parameter that Concatenate adds as one without a name
@@ -99,6 +107,35 @@ def _fitting(ax: Axes, pixels: float, names: Names, width: int) -> tuple[Ints, l
 def say_how_many(ax: Axes, n_shown: int, n_units: int) -> None:
     if n_shown < n_units:
         ax.set_title(f"the {n_shown} largest of {n_units}", loc="left", fontsize=10)
+
+
+def heat_map(ax: Axes, values: Floats, highest: float, texts: Array) -> AxesImage:
+    """Draw cells with their texts; those that are not known stay empty."""
+    # the square root gives the many small values a colour of their own
+    image = ax.imshow(
+        np.ma.masked_invalid(np.maximum(values, 0.0)),
+        cmap=HEAT_MAP,
+        norm=PowerNorm(0.5, vmin=0.0, vmax=highest),
+    )
+    ax.set_aspect("auto")
+    for (row, column), text in np.ndenumerate(texts):
+        colour = "black" if values[row, column] > 0.3 * highest else "white"
+        ax.text(column, row, text, ha="center", va="center", fontsize=8, color=colour)
+    return image
+
+
+def label_square(ax: Axes, names: Names) -> None:
+    """Label the rows and the columns of a heat map with the same names."""
+    label_rows(ax, names, width=22)
+    label_columns(ax, names, width=16)
+    ax.set_xlim(-0.5, len(names) - 0.5)
+    ax.set_ylim(len(names) - 0.5, -0.5)
+
+
+def colour_bar(ax: Axes, image: ScalarMappable, label: str) -> Colorbar:
+    bar = ax.figure.colorbar(image, ax=ax, shrink=0.8)
+    bar.set_label(label, fontsize=9)
+    return bar
 
 
 def zero_line(ax: Axes) -> None:

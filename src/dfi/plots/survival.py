@@ -20,20 +20,8 @@ if TYPE_CHECKING:
 def _survival_data(result: Importance) -> Columns:
     """Return the numbers behind :func:`survival`, one row for each step of the curve.
 
-    Parameters
-    ----------
-    result : Importance
-        A result of times to an event.
-
-    Returns
-    -------
-    frame
-        In the caller's dataframe library.
-
     Examples
     --------
-    >>> import dfi, numpy as np
-    >>> sample = dfi.datasets.m1(200, d=3)
     >>> time = np.exp(sample.y / 9)
     >>> y = np.rec.fromarrays([time < 1.5, np.minimum(time, 1.5)], names="event, time")
     >>> result = dfi.explain(sample.X, y, "linear", horizon=1.0, cv=2)
@@ -53,19 +41,8 @@ survival_data = style.as_table(_survival_data)
 def survival(result: Importance, *, ax: Axes | None = None) -> Axes:
     """Draw the Kaplan-Meier curve of a result of times to an event, with its horizons.
 
-    Parameters
-    ----------
-    result : Importance
-        A result of times to an event.
-
-    Returns
-    -------
-    Axes
-
     Examples
     --------
-    >>> import dfi, numpy as np
-    >>> sample = dfi.datasets.m1(200, d=3)
     >>> time = np.exp(sample.y / 9)
     >>> y = np.rec.fromarrays([time < 1.5, np.minimum(time, 1.5)], names="event, time")
     >>> result = dfi.explain(sample.X, y, "linear", horizon=1.0, cv=2)

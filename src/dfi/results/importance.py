@@ -1294,9 +1294,9 @@ class Importance:
         ['x0', 'x1']
         """
         # pyplot takes half a second to import: only those who plot pay for it
-        from dfi.plots import plot_result
+        from dfi.plots import draw
 
-        return plot_result(self, kind, **options)
+        return draw(self, kind, options)
 
     @overload
     def report(

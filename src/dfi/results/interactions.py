@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from matplotlib.axes import Axes
+    from numpy.typing import NDArray
 
     from dfi._types import Array, Floats, Frame
     from dfi.inference.influence import InfluenceRows
@@ -275,7 +276,7 @@ class Interactions(FrozenRecord):
         return found
 
     @validated
-    def plot(self, kind: str = "interactions", **options: Any) -> Axes:
+    def plot(self, kind: str = "interactions", **options: Any) -> Axes | NDArray[np.object_]:
         """Draw the pairs: a function of :mod:`dfi.plots` by name; returns its Axes.
 
         Parameters
@@ -285,23 +286,15 @@ class Interactions(FrozenRecord):
         **options
             ``pair`` of a surface, ``top``, ``ax``.
 
-        Returns
-        -------
-        Axes
-            What was drawn on.
-
         Examples
         --------
-        >>> import numpy as np, dfi
-        >>> X = np.random.default_rng(0).standard_normal((400, 3))
-        >>> found = dfi.explain(X, X[:, 0] * X[:, 1] + X[:, 2], cv=2).interactions()
-        >>> found.plot("surface", pair=("x0", "x1")).get_xlabel()
+        >>> pairs.plot("surface", pair=("x0", "x1")).get_xlabel()
         'x0'
         """
         # pyplot takes half a second to import: only those who plot pay for it
-        from dfi.plots import plot_interactions
+        from dfi.plots import draw
 
-        return plot_interactions(self, kind, **options)
+        return draw(self, kind, options)
 
     def __repr__(self) -> str:
         left = self.n_tested - len(self)

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from matplotlib.axes import Axes
+    from numpy.typing import NDArray
 
     from dfi._types import Array, Floats, Frame, Ints
 
@@ -307,7 +308,7 @@ class LocalAttributions(FrozenRecord):
         )
 
     @validated
-    def plot(self, kind: str = "beeswarm", **options: Any) -> Axes:
+    def plot(self, kind: str = "beeswarm", **options: Any) -> Axes | NDArray[np.object_]:
         """Draw the rows: a function of :mod:`dfi.plots` by name; returns its Axes.
 
         Parameters
@@ -324,9 +325,9 @@ class LocalAttributions(FrozenRecord):
         'the predicted y, row 1'
         """
         # pyplot takes half a second to import: only those who plot pay for it
-        from dfi.plots import plot_local
+        from dfi.plots import draw
 
-        return plot_local(self, kind, **options)
+        return draw(self, kind, options)
 
     def __repr__(self) -> str:
         n, p = self.values.shape
