@@ -118,9 +118,9 @@ def heat_map(ax: Axes, values: Floats, highest: float, texts: Array) -> AxesImag
         norm=PowerNorm(0.5, vmin=0.0, vmax=highest),
     )
     ax.set_aspect("auto")
-    for (row, column), text in np.ndenumerate(texts):
+    for row, column in np.argwhere(texts != ""):
         colour = "black" if values[row, column] > 0.3 * highest else "white"
-        ax.text(column, row, text, ha="center", va="center", fontsize=8, color=colour)
+        ax.text(column, row, texts[row, column], ha="center", va="center", fontsize=8, color=colour)
     return image
 
 
