@@ -219,8 +219,8 @@ ATTRIBUTIONS = Choice(("shares", "slopes"))
 COMMON: Mapping[str, Parameter] = {
     "X": Parameter(
         text=(
-            "numpy, pandas, polars, pyarrow or sparse; numbers, booleans and categories, which "
-            "are one unit each."
+            "A numpy, pandas, polars, pyarrow or sparse table of numbers, booleans and "
+            "categories. A category is one unit."
         ),
         kind="dataframe or array of shape (n, d)",
         option="the table",
@@ -240,8 +240,8 @@ COMMON: Mapping[str, Parameter] = {
     ),
     "background": Parameter(
         (Whole(FEWEST_BACKGROUND),),
-        "Rows that stand for the others where main effects are averaged, and that give units of "
-        "several columns.",
+        "Rows that represent the others: main effects are averaged over them, and units of "
+        "several columns take their values.",
     ),
     "by": Parameter((Choice(("outcome",)),)),
     "clip": Parameter((Real("a number strictly between 0 and 0.5", 0.0, 0.5),)),
@@ -255,9 +255,9 @@ COMMON: Mapping[str, Parameter] = {
     ),
     "clusters": Parameter(
         text=(
-            "Labels of rows that depend on each other (patients, schools): they stay in one fold, "
-            "and standard errors are cluster-robust. Where the folds of ``cv`` go along time and "
-            "there are no labels, rows are taken in their order and errors are Newey and West's "
+            "Labels of rows that depend on each other (patients, schools): they stay in one "
+            "fold, and standard errors are cluster-robust. Without labels, and if the folds of "
+            "``cv`` follow time, rows count as ordered and standard errors are Newey and West's "
             "(HAC)."
         ),
         kind="array-like of shape (n,)",
@@ -267,9 +267,9 @@ COMMON: Mapping[str, Parameter] = {
     "debias": Parameter((FLAG,)),
     "diagnose": Parameter(
         (FLAG,),
-        "Check the result: what noise scores here, whether the scores exceed the variance, "
-        "how far the model was taken from its rows, what dependence the transport leaves. The "
-        "scores do not depend on it; switch it off in simulations.",
+        "Check the result: what noise would score, whether scores exceed the variance, how far "
+        "from the data the model is evaluated, what dependence the transport leaves. Scores do "
+        "not depend on it; switch it off in simulations.",
     ),
     "epsilon": Parameter((Real("a number of at least 0", 0.0, with_low=True),), option="--epsilon"),
     "epsilons": Parameter(option="--epsilons"),
@@ -277,10 +277,10 @@ COMMON: Mapping[str, Parameter] = {
     "estimator": Parameter(
         text=(
             f"The regression: a name ({_quoted(LEARNERS)}), any scikit-learn regressor, a "
-            'classifier with probabilities, or a pipeline on the raw columns. ``"auto"`` averages '
-            "ridge, a quadratic polynomial, small networks and boosting, with weights tuned for "
-            'the scores. With ``cv="prefit"`` a fitted model or a function of ``X``, which gives '
-            "a column for each class, in their order, or of 0 and 1 the probability of 1."
+            'classifier with probabilities, or a pipeline on the raw columns. ``"auto"`` '
+            "averages ridge, a quadratic polynomial, small networks and boosting, with weights "
+            'tuned for the scores. With ``cv="prefit"``, a fitted model or a function of ``X`` '
+            "that returns one column per class, in order, or for 0 and 1 the probability of 1."
         ),
         kind="str, estimator or callable",
         option="--model",
@@ -292,12 +292,11 @@ COMMON: Mapping[str, Parameter] = {
     ),
     "explain_rows": Parameter(
         (Choice(("default", "auto")), Whole(FEWEST_ROWS), NOTHING),
-        "How many rows are explained, drawn at random; the transport and the models use all "
-        'rows. ``"auto"`` goes on in blocks of 4096 until the standard error of the total is '
-        "1 % of it and that of every score above 5 % of the total is 5 % of the score, or "
-        "until there are no more rows; a number is that many, None all. By default all rows "
-        'of a table of up to 20,000, and ``"auto"`` beyond. ``result.spec`` says how many '
-        "were explained, and why no more.",
+        "Number of rows to explain, drawn at random; the transport and the models use all rows. "
+        '``"auto"`` adds blocks of 4096 until the standard error is 1 % of the total, and 5 % of '
+        "every score above 5 % of the total. None explains all rows. The default explains all "
+        'rows up to 20,000 and is ``"auto"`` beyond. ``result.spec`` has the number and the '
+        "reason for stopping.",
         kind='{"default", "auto"}, int or None',
         option="--explain-rows",
     ),
@@ -307,35 +306,32 @@ COMMON: Mapping[str, Parameter] = {
     "feature": Parameter((FEATURE,)),
     "event": Parameter(
         (COLUMN,),
-        "Name of the column of ``X`` that says whether the event was observed, True or 1, or "
-        "the row censored.",
+        "Name of the column of ``X`` that is True or 1 if the event was observed and False or 0 "
+        "if the row was censored.",
         option="--event",
     ),
     "fit_rows": Parameter(
         (Whole(FEWEST_ROWS),),
-        "How many rows models are fitted on, drawn at random; every other row is held out. By "
-        "default all rows of a table in memory, and 200,000 of one that is not (files, lazy "
-        "frames, Dask), which is also how many of those can be explained unless "
-        "``explain_rows`` asks for more.",
+        "Number of rows to fit models on, drawn at random; all other rows are held out. The "
+        "default is all rows of a table in memory, and 200,000 of one that is not (files, lazy "
+        "frames, Dask); at most as many of those are explained unless you set ``explain_rows``.",
         option="--fit-rows",
     ),
     "form": Parameter(
         (Choice(FORMS),),
         'The estimator of the latent scores. ``"auto"`` is ``"extrapolated"`` with '
-        '``estimator="auto"`` and 200 to 5,000 rows, ``"cross"`` where models are fitted here '
-        'otherwise, and ``"cpi"`` for a fitted model, stretched where its predictions are '
-        'shrunk (``result.diagnostics["stretch"]``); ``"loco"`` where its loss is not squared '
-        "error or Brier's, and in :func:`dfi.change`. "
-        '``"cross"`` multiplies the errors of two models fitted on disjoint rows. '
-        '``"extrapolated"`` adds what the cross form has gained over that of models fitted on '
-        "half as many rows, by itself and with all, which lessens the bias of a regression "
-        'that is still learning; ``result.diagnostics["learning_curve"]`` has both. '
-        '``"calibrated"`` is the cross form with a factor for each coordinate, from the other '
-        'folds, that makes up for models that shrink; ``result.diagnostics["calibration"]`` '
-        'has the factors and the cross scores. ``"loco"`` is the difference of two squared '
-        'errors of one model, which its noise lowers; ``"cpi"`` half of what random '
-        "replacement values add to its squared error, all of them averaged, which noise "
-        "leaves alone.",
+        '``estimator="auto"`` and 200 to 5,000 rows, and otherwise ``"cross"`` for models fitted '
+        'here. For a fitted model it is ``"cpi"``, stretched if its predictions are shrunk '
+        '(``result.diagnostics["stretch"]``), or ``"loco"`` if the loss is neither squared error '
+        'nor Brier\'s, and in :func:`dfi.change`. ``"cross"`` multiplies the errors of two models '
+        'fitted on disjoint rows. ``"extrapolated"`` adds the gain over models fitted on half as '
+        "many rows, which reduces the bias of a regression that is still learning; "
+        '``result.diagnostics["learning_curve"]`` has both. ``"calibrated"`` is the cross form '
+        "with a factor for each coordinate, from the other folds, that corrects for shrinkage; "
+        '``result.diagnostics["calibration"]`` has the factors and the cross scores. ``"loco"`` '
+        "is the difference of two squared errors of one model, which the model's noise lowers; "
+        '``"cpi"`` is half of the mean increase of its squared error under random replacement '
+        "values, which noise does not affect.",
         option="--form",
     ),
     "found": Parameter(
@@ -344,7 +340,7 @@ COMMON: Mapping[str, Parameter] = {
     ),
     "frequency_weight": Parameter(
         text=(
-            "Counts: each row stands for that many equal rows. Not together with "
+            "Counts: each row represents that many equal rows. Not together with "
             "``sample_weight``. A string names a column."
         ),
         kind="array-like of shape (n,) or str",
@@ -356,37 +352,37 @@ COMMON: Mapping[str, Parameter] = {
         option="--groups",
     ),
     "groups": Parameter(
-        text="Groups of features; by default those that the result was made with.",
+        text="Groups of features; by default the result's own.",
         kind="mapping, frame or Groups",
     ),
     "how": Parameter((Choice(("sum", "joint", "shapley")),)),
     "horizon": Parameter(
         text=(
-            'Up to which time events are looked at, of ``task="survival"``, in the units of the '
-            "times; several are several outcomes."
+            'For ``task="survival"``: how far to look ahead, in the unit of the times. Several '
+            "horizons are several outcomes."
         ),
         kind="float or sequence of float",
         option="--horizon",
     ),
     "identifiers": Parameter(
         (Choice(("drop", "error")),),
-        "Columns of a frame that name the rows, and free text: left out, which the result says "
-        'in one line, or refused (``"error"``).',
+        "Columns that identify rows, and free text, are left out, and the result says so in one "
+        'line; ``"error"`` refuses them.',
     ),
     "integration": Parameter(
         (
             Choice(("auto",)),
             Named("Quadrature", "a dfi.Quadrature", "pass e.g. dfi.Quadrature('gauss', nodes=64)"),
         ),
-        "Averages along latent lines: exact or in closed form where the model allows it, else "
-        "quadrature; a :class:`dfi.Quadrature` sets its rule, nodes and memory.",
+        "How to average along latent lines: exactly or in closed form if the model allows it, "
+        "otherwise by quadrature; a :class:`dfi.Quadrature` sets its rule, nodes and memory.",
         kind='"auto" or Quadrature',
     ),
     "keep_rows": Parameter(
         (FLAG,),
-        "Keep the influence values of every explained row of a table of more than 20,000 "
-        "rows. Without it the result has their moments and a sample of them, and a file of it "
-        "is small; differences of results on the same rows need the rows.",
+        "Keep the influence values of every explained row beyond 20,000 rows. Otherwise the "
+        "result keeps their moments and a sample, and its file is small. To subtract results of "
+        "the same rows, keep the rows.",
         option="--keep-rows",
     ),
     "kind": Parameter((Text(),)),
@@ -394,26 +390,24 @@ COMMON: Mapping[str, Parameter] = {
     "local": Parameter((LOCAL,), "The rows."),
     "loss": Parameter(
         text=(
-            'What scores are differences of: ``"squared-error"``, ``"brier"``, ``"log-loss"``, '
+            'The loss behind the scores: ``"squared-error"``, ``"brier"``, ``"log-loss"``, '
             '``"poisson"``, ``"gamma"`` or any :class:`dfi.losses.Loss` with a generator. '
-            '``"auto"`` is Brier\'s score for classes, which survives overconfident models, and '
-            'squared error otherwise. ``"zero-one"`` and functions of outcome and prediction give '
-            'differences of one model\'s losses (``form="loco"``) only: see '
-            ":func:`dfi.losses.custom` for what that costs. Losses of a quantile, "
-            '``"absolute"`` and ``"pinball"``, are for LOCO with a learner of that quantile '
-            "(:func:`dfi.losses.pinball`): DFI is about means, and refuses them."
+            '``"auto"`` is the Brier score for classes, which is robust to overconfident models, '
+            'and squared error otherwise. ``"zero-one"`` and functions of outcome and prediction '
+            'work only with ``form="loco"``; :func:`dfi.losses.custom` explains the cost. '
+            'Quantile losses, ``"absolute"`` and ``"pinball"``, are for LOCO with a learner of '
+            "that quantile (:func:`dfi.losses.pinball`); DFI explains means and refuses them."
         ),
         kind="str, Loss or callable",
         option="--loss",
     ),
     "max_rows": Parameter(
-        (COUNT,), "Rows that are moved; each is predicted by models that did not see it."
+        (COUNT,), "Number of rows to move; each is predicted by models that have not seen it."
     ),
     "max_seconds": Parameter(
         (Real("a number of seconds above 0", 0.0),),
-        "After so many seconds no further rows are explained: the answer is that of the rows "
-        "so far, with the error of so many. The first 4096 rows are explained whatever it "
-        "takes.",
+        "Time limit: after it no further rows are explained, and the answer and its error come "
+        "from the rows so far. The first 4096 rows are always explained.",
         option="--max-seconds",
     ),
     "method": Parameter(option="--methods"),
@@ -422,9 +416,9 @@ COMMON: Mapping[str, Parameter] = {
     "missing": Parameter(
         (Choice(("indicator", "error", "drop")),),
         'Missing values of ``X``. ``"indicator"``: being missing counts as a value, and the '
-        "score of a column combines both; models that take NaN, and pipelines with "
-        'imputers, get NaN, others the mean of the observed and an indicator. ``"error"``: '
-        'refused. ``"drop"``: rows that have some are left out, with a warning.',
+        "score of a column combines both; models that accept NaN, and pipelines with imputers, "
+        'get NaN, others the mean of the observed values and an indicator. ``"error"``: refused. '
+        '``"drop"``: rows with missing values are left out, with a warning.',
         option="--missing",
     ),
     "most_splits": Parameter((COUNT,)),
@@ -433,21 +427,20 @@ COMMON: Mapping[str, Parameter] = {
     "n_folds": Parameter((Whole(2),)),
     "n_jobs": Parameter(
         (WORKERS,),
-        "Parallel tasks (joblib), and threads of compiled kernels where there are fewer tasks; "
-        "the result does not depend on it. None: one task at a time, unless joblib is "
+        "Number of parallel tasks (joblib), or of threads of compiled kernels if there are fewer "
+        "tasks; the result does not depend on it. None runs one task at a time, unless joblib is "
         "configured, with kernels on the cores that OpenMP may use.",
         option="--jobs",
     ),
     "n_repeats": Parameter(
         (COUNT,),
-        "How often the scores are computed on another division of the rows and averaged; "
-        "their spread is reported, and part of the standard errors. Every repeat splits the "
-        'rows anew, except with ``estimator="auto"`` and ``cv=5``: there every third does, '
-        "and the two after it only halve the training rows in another way, with the models "
-        "that are there already. By default 3 in that case, up to 5,000 rows (6, two splits, "
-        "up to 400 rows and few columns, unless there are classes), and 1 otherwise; 5 where "
-        "groups are units and ``cv`` is a number, because their scores differ from split to "
-        "split.",
+        "Number of random splits to average scores over; their spread is reported and included "
+        "in the standard errors. Every repeat splits the rows again, except with "
+        '``estimator="auto"`` and ``cv=5``: there every third repeat does, and the two after it '
+        "reuse the models and only halve the training rows in another way. In that case the "
+        "default is 3 up to 5,000 rows (6, two splits, up to 400 rows and few columns, unless "
+        "there are classes); otherwise it is 1, or 5 if groups are units and ``cv`` is a number, "
+        "because group scores vary between splits.",
         option="--repeats",
     ),
     "n_smoothing": Parameter((COUNT,)),
@@ -462,23 +455,25 @@ COMMON: Mapping[str, Parameter] = {
     "path": Parameter((PATH,), "Where to write.", kind="path-like"),
     "pos_label": Parameter(
         text=(
-            "The class whose probability is explained, of two classes or of one against the rest. "
-            "By default the last of two, and every one of three or more: one score for all of "
-            "them together, and one for each in ``result.by_outcome``."
+            "The class whose probability is explained, alone or against the rest. By default the "
+            "last of two classes; with three or more, all of them together, and each in "
+            "``result.by_outcome``."
         ),
         kind="object",
         option="--pos-label",
     ),
     "progress": Parameter(
         (FLAG,),
-        "Show progress bars, with what is done and the time left; by default at a terminal "
-        "and in notebooks, in calls of more than five seconds.",
+        "Show progress bars with the current step and the time left; by default in terminals and "
+        "notebooks, for calls longer than five seconds.",
     ),
     "quantile": Parameter((LEVEL,)),
     "random_state": Parameter((SEED,), "Seed of splits, fits and draws.", option="--seed"),
     "reference": Parameter((Choice(("auto", "empirical", "gaussian")),)),
     "refine": Parameter(
-        (COUNT,), "Random designs of coalitions, 128 say, for interactions of more than two units."
+        (COUNT,),
+        "Number of random designs of coalitions, such as 128, for interactions of "
+        "three or more units.",
     ),
     "result": Parameter((IMPORTANCE,), "The result.", kind="Importance"),
     "results": Parameter(
@@ -489,10 +484,10 @@ COMMON: Mapping[str, Parameter] = {
     "row": Parameter((Whole(0),), "Which row, by its position in the table; the first by default."),
     "row_id": Parameter(
         (Text("the name of a column"),),
-        "The column of ``X`` that says which row is which, where rows have no order of their "
-        "own (Spark, queries): rows are drawn by its values, and read in their order. Without "
-        "it rows are known by their places as long as they come in the same order at every "
-        "read, else by their content. It is no feature.",
+        "Key column of ``X``, for tables whose rows have no fixed order (Spark, queries): rows "
+        "are sampled by its values and read in their order. Without it, rows are identified by "
+        "position if every read returns the same order, otherwise by content. The key is not "
+        "used as a feature.",
         option="a key column",
     ),
     "rows": Parameter(option="--rows"),
@@ -501,8 +496,8 @@ COMMON: Mapping[str, Parameter] = {
     "sample_split": Parameter((FLAG,)),
     "sample_weight": Parameter(
         text=(
-            "Sampling weights: how many units of the population a row stands for. They reach the "
-            "regression, the transport and the variance, which is robust. A string names a "
+            "Sampling weights: how many units of the population a row represents. The "
+            "regression, the transport and the (robust) variance use them. A string names a "
             "column."
         ),
         kind="array-like of shape (n,) or str",
@@ -518,8 +513,7 @@ COMMON: Mapping[str, Parameter] = {
     ),
     "share": Parameter(
         (FLAG,),
-        "Whether scores are shown as shares of their sum, which compares methods on different "
-        "scales.",
+        "Whether to show scores as shares of their sum, to compare methods on different scales.",
         option="--keep",
     ),
     "scored": Parameter((INTERACTIONS,), "The pairs.", kind="Interactions"),
@@ -532,24 +526,26 @@ COMMON: Mapping[str, Parameter] = {
     ),
     "skewness": Parameter((FLAG,)),
     "solved": Parameter((FLAG,)),
-    "sort": Parameter((FLAG,), "Whether the largest comes first; else the order of ``names``."),
+    "sort": Parameter(
+        (FLAG,), "Whether to put the largest first; otherwise in the order of ``names``."
+    ),
     "split": Parameter((FLAG,)),
     "standardize": Parameter((FLAG,)),
     "strength": Parameter((Real("a number"),)),
     "target": Parameter(
-        (Text(),), "Name of the outcome; that of the result by default.", option="--measure"
+        (Text(),), "Name of the outcome; by default the result's.", option="--measure"
     ),
     "task": Parameter(
         (Choice(TASKS),),
-        "Whether ``y`` holds classes: labels, booleans and 0/1 do unless something else is "
-        'said here, other numbers do not; or ``"survival"`` for times to an event, in '
-        ":func:`dfi.explain` and what compares its settings.",
+        "Whether ``y`` holds classes. By default labels, booleans and 0/1 are classes and other "
+        'numbers are not. ``"survival"`` is for times to an event, in :func:`dfi.explain` and '
+        "the functions that compare its settings.",
         option="--task",
     ),
     "time": Parameter(
         (COLUMN,),
-        "Name of the column of ``X`` with the times up to an event, or up to which rows were "
-        "observed; with ``event`` in place of ``y``.",
+        "Name of the column of ``X`` with the time to the event or to censoring; use it with "
+        "``event`` instead of ``y``.",
         option="--time-to",
     ),
     "title": Parameter((Text(),), "Headline."),
@@ -568,30 +564,28 @@ COMMON: Mapping[str, Parameter] = {
     ),
     "transport_error": Parameter(
         (Choice(TRANSPORT_ERRORS),),
-        'How the error of the fitted transport enters the standard errors. ``"derived"``: by '
-        'its influence function, without further model calls; ``"finite-difference"``: the '
-        "same with lines tilted numerically, 2 d further passes and no assumption on the "
-        'model; ``"jackknife"``: by fitting it again without groups of rows; '
-        '``"ignore"``: the transport is taken as known, as the paper does, and intervals of '
-        "non-null scores are too short. "
-        '``"auto"`` checks the derived terms by differences on up to 384 rows, and uses these '
-        "where a standard error would change by more than 5 %.",
+        'How the error of the fitted transport enters the standard errors. ``"derived"``: by its '
+        'influence function, without further model calls; ``"finite-difference"``: the same with '
+        "lines tilted numerically, 2 d further passes and no assumption on the model; "
+        '``"jackknife"``: by refitting it without groups of rows; ``"ignore"``: the transport '
+        "counts as known, as in the paper, and intervals of non-null scores are too short. "
+        '``"auto"`` checks the derived terms by differences on up to 384 rows, and uses these if '
+        "a standard error would change by more than 5 %.",
         kind="str",
     ),
     "transports": Parameter(option="--transports"),
     "units": Parameter(
         (Choice(("columns", "groups")),),
-        'What is given a score. With ``"groups"`` the transport disentangles the groups from '
-        "each other, not their columns, and each is scored as one: shared signal within a "
-        "group counts once. Groups may overlap.",
+        'What gets a score. With ``"groups"``, the transport disentangles groups, not their '
+        "columns, and each group gets one score, so signal shared within a group counts once. "
+        "Groups may overlap.",
         option="--units",
     ),
     "whiten": Parameter((FLAG,)),
     "y": Parameter(
         text=(
             "The outcome: a quantity, a count, or classes (labels of any type, booleans, 0/1). "
-            "Several columns are several quantities; a string names the column of ``X`` that "
-            "holds it."
+            "Several columns are several quantities; a string names a column of ``X``."
         ),
         kind="array-like of shape (n,), frame of several outcomes, or str",
         option="the target",

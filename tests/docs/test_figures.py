@@ -195,7 +195,7 @@ ELSEWHERE = {
     "change": ["alpha¹ is the Riesz"],
     "concepts/intervals": ["**The transport** is estimated too", "Measured on simulations"],
     "estimator": ["How often the sets hold"],
-    "formulas": ["Gamma is taken by central", "Measured with the true"],
+    "formulas": ["Gamma comes from central", "Measured with the true"],
     "note/index": ["The terms agree with derivatives", "The sample correlation of independent"],
     "comparators": ["Measured on M1", "Beside hidimstat 0.4"],
     "effects": ["The difference of two fitted regressions"],
