@@ -60,6 +60,22 @@ def test_gaps_among_dates_stay_gaps_and_durations_are_days():
     np.testing.assert_allclose(column(frame), DAYS)
 
 
+@pytest.mark.parametrize("library", FRAMES)
+def test_times_of_day_and_durations_as_text_are_parts_of_a_day(library):
+    minutes = RNG.integers(0, 24 * 60, N)
+    ways = {
+        "minutes": [f"{m // 60:02d}:{m % 60:02d}" for m in minutes],
+        "seconds": [f"{m // 60}:{m % 60:02d}:00" for m in minutes],
+        "times": [dt.time(int(m) // 60, int(m) % 60) for m in minutes],
+    }
+    for way, values in ways.items():
+        frame, everyday = read(values, library)
+        assert everyday.days == ("c",), way
+        np.testing.assert_allclose(column(frame), minutes / 1440, err_msg=way)
+    mixed = [*ways["minutes"][:-1], "7:30:00"]  # hours and minutes, or minutes and seconds?
+    assert read(mixed, library)[1].days == ()
+
+
 def test_dates_that_may_be_read_in_two_ways_are_refused():
     early = [dt.date(2020, 1 + k % 12, 1 + k % 11) for k in range(N)]
     frame = pd.DataFrame({"x": X, "c": [d.strftime("%d/%m/%Y") for d in early]})

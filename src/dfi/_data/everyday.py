@@ -42,6 +42,7 @@ _IDENTIFIER_LEVELS = 20
 _DAY = dt.timedelta(days=1)
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 _ISO = "ISO 8601"
+_CLOCK = re.compile(r"(\d{1,3}):([0-5]\d)(?::([0-5]\d(?:\.\d+)?))?")
 _TEXT_DATES = tuple(
     day + time
     for day in ("%Y-%m-%d", "%Y/%m/%d", "%m/%d/%Y", "%d/%m/%Y", "%d.%m.%Y", "%d-%m-%Y")
@@ -243,12 +244,12 @@ def without_rows(X: Frame, gone: np.ndarray) -> Frame:
 
 def _reader(column: nw.Series[Native]) -> Reader | None:
     kind = column.dtype
-    if kind in (nw.Duration, nw.Datetime, nw.Date):
+    if kind in (nw.Duration, nw.Datetime, nw.Date, nw.Time):
         return Reader("days")
     if kind not in (nw.String, nw.Object):
         return None
     cells = _distinct(column)
-    if cells and all(isinstance(cell, dt.date) for cell in cells):
+    if cells and any(all(isinstance(cell, of) for cell in cells) for of in (dt.date, dt.time)):
         return Reader("days")
     if not cells or any(not isinstance(cell, str) for cell in cells):
         return None
@@ -319,6 +320,9 @@ def _form_of_dates(texts: set[str]) -> str | None:
     texts = {text for text in texts if _bare(text) not in _GAPS}
     if len(texts) < 3:
         return None
+    clocks = [_CLOCK.fullmatch(text.strip()) for text in texts]
+    if all(clocks):
+        return "clock" if len({found[3] is None for found in clocks if found}) == 1 else None
     if not re.match(r"\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}", next(iter(texts)).strip()):
         return None
     answers: dict[tuple[float | None, ...], str] = {}
@@ -331,12 +335,17 @@ def _form_of_dates(texts: set[str]) -> str | None:
 
 
 def _reader_of_dates(form: str) -> Callable[[Native], float | None]:
-    """Return how dates of a form, or those that are not text, become days since 1970."""
+    """Return how dates of a form, or those that are not text, become days; so do times of day."""
 
     def read(cell: Native) -> float | None:
+        if isinstance(cell, dt.time):
+            cell = cell.isoformat()
         if not isinstance(cell, str):
             return float(cell / _DAY) if isinstance(cell, dt.timedelta) else _since_epoch(cell)
         text = cell.strip()
+        if clock := _CLOCK.fullmatch(text):
+            hours, minutes, seconds = (float(part or 0) for part in clock.groups())
+            return (hours + minutes / 60 + seconds / 3600) / 24
         if form == _ISO and not re.match(r"[12]\d{3}-\d{2}-\d{2}", text):
             return None
         try:

@@ -220,8 +220,12 @@ def _distinct_names(header: list[str]) -> list[str]:
             number += 1
             new = f"{base}.{number}"
         named.append(new)
-    told = [f"column {k + 1} is {new!r}" for k, new in enumerate(named) if new != header[k]]
-    if told and any(name.strip() for name, new in zip(header, named, strict=True) if name != new):
+    told = [
+        f"column {k + 1} is {new!r}"
+        for k, new in enumerate(named)
+        if new != header[k] and header[k].strip()
+    ]
+    if told:
         warn(f"names that appear more than once are numbered: {', '.join(told)}", IdentifierWarning)
     return named
 

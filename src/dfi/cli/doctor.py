@@ -231,7 +231,7 @@ def _seen(fits: Fits, column: Column, pools: bool) -> ColumnReport:
     if identifier:
         notes.append(f"has its own value in every row: leave it out with --drop {column.name} if "
                      "it is an identifier")  # fmt: skip
-    if missing:
+    if missing and not constant:
         notes.append("is scored with its missing values, as one")
     text = "all missing" if not len(values) else f"{short(distinct[0])} to {short(distinct[-1])}"
     if column.kind == "boolean":
@@ -262,8 +262,9 @@ def _seen_category(
             "transport, never for the model"
         )
     known = [level for level in column.levels if level is not None]
+    counted = f"{len(known):,} level{'s' * (len(known) > 1)}"
     return ColumnReport(
-        column.name, KINDS["categorical"], len(known), f"{len(known):,} levels", missing,
+        column.name, KINDS["categorical"], len(known), counted, missing,
         tuple(notes), constant="does not vary" in " ".join(notes), pooled=pooled,
     )  # fmt: skip
 
@@ -423,7 +424,7 @@ def _facts(examined: TableReport, request: Request, width: int) -> list[str]:
         ("target", f"{request.target}: {kind}"),
         ("loss", f"{target['loss']} (--loss changes it)"),
         ("rows", f"{rows:,} with a target"),
-        ("features", f"{len(examined.columns)}"),
+        ("features", f"{sum(column.values != 'left out' for column in examined.columns)}"),
     ]
     return [
         line
