@@ -51,14 +51,6 @@ def _names(known: Sequence[str]) -> Callable[[str], list[str]]:
     return complete
 
 
-Data = Annotated[
-    str,
-    typer.Argument(
-        help="CSV, TSV, Parquet, Arrow/Feather or JSON lines, also packed (gzip, bzip2, xz, zstd); "
-        "- for standard input; a folder or a quoted pattern of Parquet files",
-        show_default=False,
-    ),
-]
 After = Annotated[
     str, typer.Argument(help="the later table, with the same columns", show_default=False)
 ]
@@ -80,119 +72,9 @@ LeastChange = Annotated[
         help="size that a change (adjusted p up to alpha) must have to count as found",
     ),
 ]
-Target = Annotated[
-    str,
-    _reading(
-        "--target", "-y", "--time-to", help="column to explain; with --event the time up to it"
-    ),
-]
-EventColumn = Annotated[
-    str | None,
-    _reading("--event", help="column of whether the event was observed; else the row is censored"),
-]
-Horizon = Annotated[
-    str | None,
-    _reading("--horizon", help="time up to which events are looked at; several by commas"),
-]
-SurvivalMeasure = Annotated[
-    Measure | None,
-    _reading(
-        "--measure",
-        help="rmst or probability of times to an event; distribution: spread and tails too",
-    ),
-]
-OutcomeTask = Annotated[
-    Task,
-    _reading("--task", help="whether whole numbers are classes or quantities; auto: as they look"),
-]
-Positive = Annotated[str | None, _reading(help=_meaning("pos_label"), show_default=False)]
 Groups = Annotated[
     str | None, _reading(help="table of groups: columns feature and group, or a 0/1 table")
 ]
-Units = Annotated[
-    UnitsKind,
-    _reading("--units", help="groups: each is disentangled from the others and scored as one"),
-]
-Drop = Annotated[list[str] | None, _reading(help="columns to leave out, separated by commas")]
-Weights = Annotated[str | None, _reading(help=f"column of {_meaning('sample_weight')}")]
-FrequencyWeights = Annotated[
-    str | None, _reading("--frequency-weights", help=f"column of {_meaning('frequency_weight')}")
-]
-Time = Annotated[
-    str | None,
-    _reading(help="column that orders the rows: models are fitted on the past, errors are HAC"),
-]
-RowGroups = Annotated[
-    str | None,
-    _reading("--clusters", help="column of clusters: they stay together, errors are robust"),
-]
-MissingValues = Annotated[
-    Missing,
-    _reading(
-        "--missing",
-        help="missing values of features: part of the feature, an error, or rows to leave out",
-    ),
-]
-NaValues = Annotated[
-    list[str] | None,
-    _reading(
-        "--na-values",
-        help="further texts that stand for a missing value, separated by commas",
-        show_default=False,
-    ),
-]
-Categorical = Annotated[
-    list[str] | None,
-    _reading(
-        "--categorical",
-        help="columns whose values are classes though they look like numbers, separated by commas; "
-        "--numbers text says so of all text that looks like numbers",
-        show_default=False,
-    ),
-]
-DateColumns = Annotated[
-    Dates | None,
-    _reading(
-        "--dates",
-        help="dates and times of features: days since 1970, their parts (year, month, ...) as one "
-        "unit, or left out; refused otherwise",
-        show_default=False,
-    ),
-]
-NumberTexts = Annotated[
-    Numbers,
-    _reading(
-        "--numbers",
-        help="texts such as 17 %, $17 and 17,000: refused (plain), read as numbers (marked), or "
-        "levels (text), all of them; --categorical names single columns",
-    ),
-]
-DecimalMark = Annotated[Decimal, _reading("--decimal", help="decimal mark of CSV and TSV")]
-MaxLevels = Annotated[
-    int | None,
-    _reading(
-        "--max-levels",
-        min=2,
-        help="levels of a category that are kept, the most frequent; the others become one",
-        show_default=False,
-    ),
-]
-Format = Annotated[
-    str | None,
-    _reading(
-        "--format", help="csv, tsv, parquet, arrow, feather or jsonl, where the name does not tell"
-    ),
-]
-MaxUnpacked = Annotated[
-    int | None,
-    _reading(
-        "--max-unpacked",
-        min=1,
-        help="megabytes that a packed table may take; by default 16 and 20 times its size",
-        show_default=False,
-    ),
-]
-Encoding = Annotated[str, _reading(help="encoding of CSV, TSV and JSON lines")]
 
 RowsToExplain = Annotated[
     str,
@@ -266,18 +148,6 @@ Epsilons = Annotated[
 Solved = Annotated[
     bool, _method("--solved", help="epsilons of entropic transport solved on the rows")
 ]
-Model = Annotated[
-    str,
-    _method(
-        "--model",
-        "-m",
-        help=f"{', '.join(LEARNERS)}, or a .joblib file",
-        autocompletion=_names(LEARNERS),
-    ),
-]
-Trust = Annotated[
-    bool, _method("--trust-model", help="allow a .joblib file to be loaded: it runs code")
-]
 Transport = Annotated[
     str,
     _method(
@@ -294,7 +164,6 @@ Components = Annotated[
         show_default=False,
     ),
 ]
-Folds = Annotated[int, _method(min=2, help="folds of cross-fitting")]
 Repeats = Annotated[
     int | None,
     _method(
@@ -312,17 +181,6 @@ Form = Annotated[
         "rows, else cross; cpi for a fitted model, or loco where the loss is not a square",
     ),
 ]
-ScoreLoss = Annotated[
-    str,
-    _method(
-        "--loss",
-        help=f"what scores are differences of: {', '.join(LOSSES)}; auto: squared-error for "
-        "quantities, brier for classes",
-        autocompletion=_names(LOSSES),
-    ),
-]
-Level = Annotated[float, _method(help=_meaning("level"))]
-Seed = Annotated[int, _method(help=_meaning("random_state"))]
 
 
 def _folder(text: str) -> Path:
@@ -380,36 +238,99 @@ PaperData = Annotated[
 class Request:
     """The options that explaining, comparing and varying the transport share."""
 
-    data: Data
-    target: Target
-    event: EventColumn = None
-    horizon: Horizon = None
-    measure: SurvivalMeasure = None
-    task: OutcomeTask = "auto"
-    pos_label: Positive = None
-    loss: ScoreLoss = "auto"
+    data: str = typer.Argument(
+        ...,
+        help="CSV, TSV, Parquet, Arrow/Feather or JSON lines, also packed (gzip, bzip2, xz, zstd); "
+        "- for standard input; a folder or a quoted pattern of Parquet files",
+        show_default=False,
+    )
+    target: str = _reading(
+        ..., "--target", "-y", "--time-to", help="column to explain; with --event the time up to it"
+    )
+    event: str | None = _reading(
+        None, help="column of whether the event was observed; else the row is censored"
+    )
+    horizon: str | None = _reading(
+        None, help="time up to which events are looked at; several by commas"
+    )
+    measure: Measure | None = _reading(
+        None, help="rmst or probability of times to an event; distribution: spread and tails too"
+    )
+    task: Task = _reading(
+        "auto", help="whether whole numbers are classes or quantities; auto: as they look"
+    )
+    pos_label: str | None = _reading(None, help=_meaning("pos_label"))
+    loss: str = _method(
+        "auto",
+        help=f"what scores are differences of: {', '.join(LOSSES)}; auto: squared-error for "
+        "quantities, brier for classes",
+        autocompletion=_names(LOSSES),
+    )
     groups: Groups = None
-    units: Units = "columns"
-    drop: Drop = None
-    weights: Weights = None
-    frequency_weights: FrequencyWeights = None
-    time: Time = None
-    clusters: RowGroups = None
-    missing: MissingValues = "indicator"
-    na_values: NaValues = None
-    categorical: Categorical = None
-    dates: DateColumns = None
-    numbers: NumberTexts = "plain"
-    decimal: DecimalMark = "."
-    max_levels: MaxLevels = None
-    file_format: Format = None
-    encoding: Encoding = "utf-8"
-    max_unpacked: MaxUnpacked = None
-    model: Model = "auto"
-    trust_model: Trust = False
-    folds: Folds = 5
-    level: Level = 0.95
-    seed: Seed = 0
+    units: UnitsKind = _reading(
+        "columns", help="groups: each is disentangled from the others and scored as one"
+    )
+    drop: list[str] | None = _reading(None, help="columns to leave out, separated by commas")
+    weights: str | None = _reading(None, help=f"column of {_meaning('sample_weight')}")
+    frequency_weights: str | None = _reading(None, help=f"column of {_meaning('frequency_weight')}")
+    time: str | None = _reading(
+        None, help="column that orders the rows: models are fitted on the past, errors are HAC"
+    )
+    clusters: str | None = _reading(
+        None, help="column of clusters: they stay together, errors are robust"
+    )
+    missing: Missing = _reading(
+        "indicator",
+        help="missing values of features: part of the feature, an error, or rows to leave out",
+    )
+    na_values: list[str] | None = _reading(
+        None, help="further texts that stand for a missing value, separated by commas"
+    )
+    categorical: list[str] | None = _reading(
+        None,
+        help="columns whose values are classes though they look like numbers, separated by commas; "
+        "--numbers text says so of all text that looks like numbers",
+    )
+    dates: Dates | None = _reading(
+        None,
+        help="dates and times of features: days since 1970, their parts (year, month, ...) as one "
+        "unit, or left out; refused otherwise",
+    )
+    numbers: Numbers = _reading(
+        "plain",
+        help="texts such as 17 %, $17 and 17,000: refused (plain), read as numbers (marked), or "
+        "levels (text), all of them; --categorical names single columns",
+    )
+    decimal: Decimal = _reading(".", help="decimal mark of CSV and TSV")
+    max_levels: int | None = _reading(
+        None,
+        min=2,
+        help="levels of a category that are kept, the most frequent; the others become one",
+    )
+    file_format: str | None = _reading(
+        None,
+        "--format",
+        help="csv, tsv, parquet, arrow, feather or jsonl, where the name does not tell",
+    )
+    encoding: str = _reading("utf-8", help="encoding of CSV, TSV and JSON lines")
+    max_unpacked: int | None = _reading(
+        None,
+        min=1,
+        help="megabytes that a packed table may take; by default 16 and 20 times its size",
+    )
+    model: str = _method(
+        "auto",
+        "--model",
+        "-m",
+        help=f"{', '.join(LEARNERS)}, or a .joblib file",
+        autocompletion=_names(LEARNERS),
+    )
+    trust_model: bool = _method(
+        False, "--trust-model", help="allow a .joblib file to be loaded: it runs code"
+    )
+    folds: int = _method(5, min=2, help="folds of cross-fitting")
+    level: float = _method(0.95, help=_meaning("level"))
+    seed: int = _method(0, help=_meaning("random_state"))
     out: Out = None
     jobs: Jobs = None
     quiet: Quiet = False
