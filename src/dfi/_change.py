@@ -360,10 +360,9 @@ def _gathered(
             f"id and clusters both say which rows of {name} are drawn together, and it is not in "
             "memory: leave one out, or read the tables into data frames"
         )
-    found = gather_frame(
+    return gather_frame(
         period, seeds.child(ORDER).sequence(), row_id=row_id, together=cast("str | None", clusters)
     )
-    return found.frame, found.told
 
 
 def _refuse_options(given: Mapping[str, object]) -> None:

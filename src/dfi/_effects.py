@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from dfi._collect import importances
-from dfi._data.columns import read_vector
+from dfi._data.columns import check_rows, read_vector
 from dfi._data.frames import split_column
 from dfi._data.outcome import Outcome
 from dfi._data.problem import read_data
@@ -472,11 +472,7 @@ def _check_pseudo(X: TableLike, pseudo_outcome: VectorLike) -> None:
     values = read_vector(pseudo_outcome, "pseudo_outcome").numbers()
     table: Frame = X
     rows = table.shape[0] if hasattr(table, "shape") else len(table)
-    if len(values) != rows:
-        raise ValueError(
-            f"X has {rows} rows and pseudo_outcome has {len(values)} values; they must be the same "
-            "rows."
-        )
+    check_rows("pseudo_outcome", len(values), rows)
     bad = ~np.isfinite(values)
     if bad.any():
         raise ValueError(
@@ -535,11 +531,7 @@ def _propensity(given: Estimator, data: Data, arms: Arms) -> Estimator:
         values = np.full((1, n_rows), float(given))
     else:
         values = read_vector(given, "propensity_model").numbers()
-        if len(values) != whole:
-            raise ValueError(
-                f"X has {whole} rows and propensity_model has {len(values)} values; they must be "
-                "the same rows."
-            )
+        check_rows("propensity_model", len(values), whole)
         values = (values if data.kept is None else values[data.kept])[None]
     outside = ~((values > 0.0) & (values < 1.0))
     if outside.any():

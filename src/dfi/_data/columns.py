@@ -14,7 +14,7 @@ import numpy as np
 from scipy import sparse
 
 from dfi._data.frames import as_series, is_series, is_table, objects, open_frame, refuse_dataset
-from dfi._parameters import DROP, InvalidParameterError, argument, worded
+from dfi._parameters import DROP, TABLE, InvalidParameterError, argument, worded
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
@@ -494,6 +494,14 @@ def _read(values: object, what: str, *, labels: bool) -> Vector:
         cells = list(array) if array.dtype.kind in "mM" else array.tolist()
         return Vector(what, what, _labels(what, cells))
     return Vector(what, what, read_array_column(what, array))
+
+
+def check_rows(what: str, count: int, n_rows: int, hint: str = "") -> None:
+    if count != n_rows:
+        raise ValueError(
+            f"{TABLE} has {n_rows} rows and {argument(what)} has {count} values; they must be the "
+            f"same rows.{hint}"
+        )
 
 
 def _not_one_column(what: str, n_columns: int) -> str:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from sklearn.model_selection import GroupKFold
 
-from dfi._data.columns import read_vector
+from dfi._data.columns import check_rows, read_vector
 from dfi._parameters import TABLE, InvalidParameterError, argument, check, worded
 
 if TYPE_CHECKING:
@@ -125,11 +125,7 @@ def split_halves(
 def read_row_groups(groups: object, n_rows: int, kept: Bools | None = None) -> Rows:
     """Return the labels of the ``kept`` rows (None: all) as numbers, one per different label."""
     labels = read_vector(groups, "clusters", labels=True).labels()
-    if len(labels) != n_rows:
-        raise ValueError(
-            f"{argument('clusters')} has {len(labels)} labels and {TABLE} has {n_rows} rows; they "
-            "must be the same rows."
-        )
+    check_rows("clusters", len(labels), n_rows)
     if kept is not None:
         labels = [labels[row] for row in np.flatnonzero(kept).tolist()]
     if any(label is None for label in labels):

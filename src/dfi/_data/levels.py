@@ -146,10 +146,14 @@ class Levels:
 
 def constant_columns(matrix: Floats, rows: Ints | None = None) -> Bools:
     """Return which columns do not vary, up to rounding relative to their magnitude."""
-    low, high = extremes(matrix, rows)
-    largest = np.maximum(np.abs(low), np.abs(high))
-    with np.errstate(over="ignore"):
+    return spans_nothing(*extremes(matrix, rows))
+
+
+def spans_nothing(low: Floats, high: Floats) -> Bools:
+    """Return where two ends are one number, up to rounding."""
+    with np.errstate(over="ignore", invalid="ignore"):
         spread = high - low
+    largest = np.maximum(np.abs(low), np.abs(high))
     return np.asarray(spread <= 16 * np.finfo(np.float64).eps * largest)
 
 

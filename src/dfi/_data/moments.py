@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
+from dfi._data.levels import spans_nothing
 from dfi._data.source import RowBlock, tickets
 
 if TYPE_CHECKING:
@@ -98,10 +99,7 @@ class Moments:
 
     @property
     def constant(self) -> Bools:
-        largest = np.maximum(np.abs(self.low), np.abs(self.high))
-        with np.errstate(over="ignore"):
-            spread = self.high - self.low
-        return np.asarray(spread <= 16 * np.finfo(np.float64).eps * largest)
+        return spans_nothing(self.low, self.high)
 
     def total(self, kind: WeightKind) -> float:
         return self.mass if kind == "frequency" else float(self.count)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal, get_args
 import numpy as np
 
 from dfi._checks import did_you_mean
-from dfi._data.columns import Kind, Reading, Vector, read_vector
+from dfi._data.columns import Kind, Reading, Vector, check_rows, read_vector
 from dfi._data.frames import is_series, is_table, open_frame
 from dfi._data.levels import constant_columns
 from dfi._data.text import find_numbers
@@ -170,11 +170,7 @@ def read_outcome(
     if several is not None:
         return _read_several(several, n_rows, kept, task, positive)
     vector = read_vector(y, "y")
-    if len(vector.reading) != n_rows:
-        raise ValueError(
-            f"{TABLE} has {n_rows} rows and {TARGET} has {len(vector.reading)} values; they must "
-            "be the same rows." + _names_meant(y)
-        )
+    check_rows("y", len(vector.reading), n_rows, _names_meant(y))
     if n_rows == 0:
         raise ValueError(f"{TARGET} has no values.")
     rule = outcome_rule(_shown(vector, kept), task=task, positive=positive, counted=counted)
@@ -224,7 +220,6 @@ def outcome_rule(
     shown: OutcomeStats, *, task: Task = "auto", positive: object = None, counted: bool = False
 ) -> OutcomeRule:
     """Decide whether a column holds classes, counts or a quantity; parameters as read_outcome."""
-    one_of("task", task, get_args(Task))
     if shown.kind == "categorical":
         return _label_rule(shown, task, positive)
     if counted and task == "auto":
@@ -400,47 +395,28 @@ def class_outcome(
             f"{TARGET} has one class only ({labels[0]!r} in every row): there is nothing to "
             "explain."
         )
+
+    def against(rest: object, k: int, name: str, *, in_order: bool = True) -> Outcome:
+        return Outcome(
+            np.asarray(codes == k, dtype=np.float64),
+            name,
+            "binary",
+            (str(rest), texts[k]),
+            (rest, labels[k]),
+            named,
+            place=k,
+            among=len(labels),
+            sorted=in_order,
+        )
+
     chosen = position_of(positive, labels)
     in_order = texts == sorted(texts) or _is_sorted(labels)
     if len(labels) == 2:
         chosen = 1 if chosen is None else chosen
-        order = (1 - chosen, chosen)
-        return Outcome(
-            np.asarray(codes == chosen, dtype=np.float64),
-            name,
-            "binary",
-            tuple(texts[k] for k in order),
-            tuple(labels[k] for k in order),
-            named,
-            place=chosen,
-            sorted=in_order,
-        )
+        return against(labels[1 - chosen], chosen, name, in_order=in_order)
     if chosen is not None:
-        rest = f"not {texts[chosen]}"
-        return Outcome(
-            np.asarray(codes == chosen, dtype=np.float64),
-            name,
-            "binary",
-            (rest, texts[chosen]),
-            (rest, labels[chosen]),
-            named,
-            place=chosen,
-            among=len(labels),
-            sorted=in_order,
-        )
-    members = tuple(
-        Outcome(
-            np.asarray(codes == k, dtype=np.float64),
-            text,
-            "binary",
-            (f"not {text}", text),
-            (f"not {text}", labels[k]),
-            named,
-            place=k,
-            among=len(labels),
-        )
-        for k, text in enumerate(texts)
-    )
+        return against(f"not {texts[chosen]}", chosen, name, in_order=in_order)
+    members = tuple(against(f"not {text}", k, text) for k, text in enumerate(texts))
     return Outcome(
         codes, name, "classes", tuple(texts), tuple(labels), named, members, sorted=in_order
     )

@@ -420,16 +420,21 @@ def _refuse_missing(readings: Sequence[Reading], remedy: str, *, infinite: bool 
         return
     found = [text for reading in readings for text in _holes(reading, infinite=infinite)]
     what = f"missing (NaN, null){' or infinite' * infinite} values"
-    message = f"{TABLE} has {what} in {_listed(found)}."
+    message = f"{TABLE} has {what} in {listed_holes(found)}."
     raise InvalidParameterError(message, "X", remedy)
 
 
 def _refuse_infinite(readings: Sequence[Reading]) -> None:
-    found = [text for reading in readings for text in _holes(reading, missing=False, infinite=True)]
+    refuse_infinite(
+        [text for reading in readings for text in _holes(reading, missing=False, infinite=True)]
+    )
+
+
+def refuse_infinite(found: Sequence[str]) -> None:
     if found:
         raise ValueError(
-            f"{TABLE} has infinite values in {_listed(found)}. Give them finite numbers, or drop "
-            "those rows or columns."
+            f"{TABLE} has infinite values in {listed_holes(found)}. Give them finite numbers, or "
+            "drop those rows or columns."
         )
 
 
@@ -444,7 +449,7 @@ def _holes(reading: Reading, *, missing: bool = True, infinite: bool = False) ->
     ]
 
 
-def _listed(found: Sequence[str]) -> str:
+def listed_holes(found: Sequence[str]) -> str:
     return ", ".join(found[:5]) + (f" and {len(found) - 5} more" if len(found) > 5 else "")
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from dfi._data.columns import Vector, read_vector
+from dfi._data.columns import Vector, check_rows, read_vector
 from dfi._data.outcome import Outcome, class_outcome, position_of
 from dfi._parameters import InvalidParameterError, argument
 
@@ -42,11 +42,7 @@ def read_treatment(
     contrasts: Literal["control", "pairwise"] = "control",
 ) -> Arms:
     vector = read_vector(treatment, "treatment")
-    if len(vector.reading) != n_rows:
-        raise ValueError(
-            f"X has {n_rows} rows and treatment has {len(vector.reading)} values; they must be the "
-            "same rows."
-        )
+    check_rows("treatment", len(vector.reading), n_rows)
     used = np.ones(n_rows, dtype=bool) if kept is None else kept
     gaps = vector.reading.gaps & used
     if vector.reading.numbers is not None:
@@ -86,15 +82,7 @@ def read_treatment(
         return _several(vector, labels, codes, chosen, base, contrasts)
     if chosen is None:
         chosen = 1 if base is None else 1 - base
-    order = (1 - chosen, chosen)
-    outcome = Outcome(
-        np.asarray(codes == chosen, dtype=np.float64),
-        vector.name,
-        "binary",
-        tuple(str(labels[k]) for k in order),
-        tuple(labels[k] for k in order),
-        named=True,
-    )
+    outcome = class_outcome(vector.name, labels, codes, labels[chosen])
     return Arms(outcome, outcome.labels, ((1, 0),))
 
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from dfi._data.columns import EXACT_WHOLE, read_vector
-from dfi._parameters import TABLE, InvalidParameterError, argument
+from dfi._data.columns import EXACT_WHOLE, check_rows, read_vector
+from dfi._parameters import InvalidParameterError, argument
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -187,11 +187,7 @@ def _within_range(values: Floats) -> Floats:
 
 def _read(name: str, weights: VectorLike, n_rows: int, kept: Bools | None) -> Floats:
     values = read_vector(weights, name).numbers()
-    if len(values) != n_rows:
-        raise ValueError(
-            f"{argument(name)} has {len(values)} values and {TABLE} has {n_rows} rows; they must "
-            "be the same rows."
-        )
+    check_rows(name, len(values), n_rows)
     values = values if kept is None else values[kept]
     bad, below = ~np.isfinite(values), values < 0
     first_negative = int(below.argmax()) if below.any() else None

@@ -17,7 +17,7 @@ for normal noise its variance is 1.23, that of the ratio .57, and .5 the least p
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -174,28 +174,22 @@ class LocationScale(RegressorMixin, BaseEstimator):
         return {**super().__getstate__(), "_kept": {}}
 
 
-@dataclass(frozen=True)
-class _Cut:
-    """Thresholds at quantiles of an outcome."""
-
-    levels: tuple[float, ...]
-    thresholds: tuple[float, ...]
-
-
-def _cut(y: Floats, weights: Weights, levels: Sequence[float], *, every: bool = False) -> _Cut:
-    """Return the quantiles, by default those that are different and not the largest value."""
+def _cut(
+    y: Floats, weights: Weights, levels: Sequence[float], *, every: bool = False
+) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    """Return levels and their quantiles, by default different ones below the largest value."""
     order = np.argsort(y, kind="stable")
     mass = weights.values[order]
     places = np.cumsum(mass) / mass.sum()
     at = np.minimum(np.searchsorted(places, np.asarray(levels) - 1e-12), len(y) - 1)
     found = y[order][at]
     if every:
-        return _Cut(tuple(levels), tuple(map(float, found)))
+        return tuple(levels), tuple(map(float, found))
     # levels that fall on the same value are one threshold
     thresholds, first = np.unique(found, return_index=True)
     inside = thresholds < y[order][-1]
     kept = first[inside]
-    return _Cut(tuple(float(levels[k]) for k in kept), tuple(map(float, thresholds[inside])))
+    return tuple(float(levels[k]) for k in kept), tuple(map(float, thresholds[inside]))
 
 
 def distribution_outcome(
@@ -203,31 +197,31 @@ def distribution_outcome(
 ) -> tuple[Outcome, tuple[float, ...], float]:
     """Return indicators of an outcome's levels times the root of their share, and thresholds."""
     y, name = outcome.values, outcome.name
-    levels = [level] if level is not None else [(k + 0.5) / LEVELS for k in range(LEVELS)]
-    cut = _cut(y, weights, levels)
-    if not cut.thresholds:
+    asked = [level] if level is not None else [(k + 0.5) / LEVELS for k in range(LEVELS)]
+    levels, thresholds = _cut(y, weights, asked)
+    if not thresholds:
         raise ValueError(
             f"{name!r} has so few different values that no level of its distribution can be told "
             "from its largest value: explain it as a quantity, or as classes"
         )
-    share = 1.0 / np.sqrt(len(cut.thresholds))
+    share = 1.0 / np.sqrt(len(thresholds))
     order = np.argsort(y, kind="stable")
     mass = weights.values[order]
     distinct, first = np.unique(y[order], return_index=True)
     held = np.add.reduceat(mass, first)
     middles = (np.cumsum(held) - 0.5 * held) / mass.sum()
-    known = Levels(cut.levels, cut.thresholds, middles[np.searchsorted(distinct, y)])
+    known = Levels(levels, thresholds, middles[np.searchsorted(distinct, y)])
     members = tuple(
         Outcome((y <= threshold) * share, f"{name} ≤ {threshold:.4g} (quantile {at:.2g})", "real")
-        for at, threshold in zip(cut.levels, cut.thresholds, strict=True)
+        for at, threshold in zip(levels, thresholds, strict=True)
     )
     if level is not None:
         apart = min(BESIDE, level / 2.0, (1.0 - level) / 2.0)
         ends = _cut(y, weights, [level - apart, level + apart], every=True)
-        known = replace(known, beside=(ends.levels, ends.thresholds))
+        known = replace(known, beside=ends)
         whole = Outcome(members[0].values, members[0].name, "real", distribution=known)
-        return whole, (*cut.thresholds, *ends.thresholds), 1.0
+        return whole, (*thresholds, *ends[1]), 1.0
     whole = Outcome(
         y, f"the distribution of {name}", "several", members=members, distribution=known
     )
-    return whole, cut.thresholds, float(share)
+    return whole, thresholds, float(share)

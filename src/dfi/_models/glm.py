@@ -20,7 +20,7 @@ long.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple, Self
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 from scipy.linalg import cho_solve, cholesky, solve_triangular
@@ -50,13 +50,6 @@ table needs leaves next to nothing of the others."""
 
 PATH_WORK = 2e8
 """Multiplications of one step of the path, which takes a part of the rows beyond."""
-
-
-class Solution(NamedTuple):
-    """Coefficients, the intercept first, and margins of the rows without themselves."""
-
-    coefficients: Floats
-    held_out: Floats
 
 
 class LinkedRidge(Member):
@@ -99,16 +92,16 @@ class LinkedRidge(Member):
         if constant or not varies.any():
             return slopes, null
         Z = Z[:, varies]
-        found = _fit_margin(Z[counts], outcome, mass, link, null, self.penalty)
-        slopes[varies] = found.coefficients[1:]
-        intercept = float(found.coefficients[0])
+        found, held_out = _fit_margin(Z[counts], outcome, mass, link, null, self.penalty)
+        slopes[varies] = found[1:]
+        intercept = float(found[0])
         fitted = intercept + Z @ slopes[varies]
         if self.bounded:
             low, high = (float(end) for end in training_range(fitted[counts]))
             self.bounds_ = max(low, self.bounds_[0]), min(high, self.bounds_[1])
         if not counts.all():
             self.held_out_margins_ = fitted
-        self.held_out_margins_[counts] = found.held_out
+        self.held_out_margins_[counts] = held_out
         self.held_out_margins_ = np.clip(self.held_out_margins_, *self.bounds_)
         return slopes, intercept
 
@@ -152,8 +145,8 @@ class LinkedQuadratic(LinkedRidge):
 
 def _fit_margin(
     Z: Floats, y: Floats, weight: Floats, link: Link, null: float, penalty: float | None
-) -> Solution:
-    """Fit coefficients of standardised terms, with the best penalty or the one that is given."""
+) -> tuple[Floats, Floats]:
+    """Return coefficients of standardised terms, intercept first, and margins of rows left out."""
     back = None
     if Z.shape[1] >= len(Z):
         # a ridge does not see how terms are turned: their principal directions are as good
@@ -177,7 +170,7 @@ def _fit_margin(
     held_out = problem.held_out(found, penalty)
     if back is not None:
         found = np.concatenate([found[:1], back @ found[1:]])
-    return Solution(found, held_out)
+    return found, held_out
 
 
 def _best_penalty(problem: _Problem, start: Floats) -> tuple[float, Floats]:

@@ -253,39 +253,28 @@ def _told(results: Iterator[Answer], advance: Advance, steps: Iterable[int]) -> 
         yield result
 
 
-class _Arrays:
-    """Numbers for the large arrays that are met while tasks are pickled."""
-
-    def __init__(self) -> None:
-        self.numbers: dict[int, int] = {}
-        # arrays that are made for the pickle are kept too, so no other gets their identity
-        self.met: list[AnyArray] = []
-
-    def number(self, array: AnyArray) -> int:
-        key = id(array)
-        if key not in self.numbers:
-            self.numbers[key] = len(self.met)
-            self.met.append(array)
-        return self.numbers[key]
-
-
 class _Packer(cloudpickle.CloudPickler):  # type: ignore[misc]
     """Pickles numbers in place of shared objects and large arrays, sent once."""
 
-    def __init__(self, file: io.BytesIO, objects: Mapping[int, int], arrays: _Arrays) -> None:
+    def __init__(
+        self, file: io.BytesIO, objects: Mapping[int, int], arrays: dict[int, AnyArray]
+    ) -> None:
         super().__init__(file, protocol=pickle.HIGHEST_PROTOCOL)
         self.objects, self.arrays, self.used = objects, arrays, set[int]()
 
     def persistent_id(self, thing: object) -> tuple[str, int] | None:
         if type(thing) is np.ndarray and thing.nbytes >= LARGE_ARRAY and not thing.dtype.hasobject:
-            number = self.arrays.number(thing)
-            self.used.add(number)
-            return "array", number
+            # kept, so no array that is made for the pickle gets the identity of another
+            self.arrays[id(thing)] = thing
+            self.used.add(id(thing))
+            return "array", id(thing)
         place = self.objects.get(id(thing))
         return None if place is None else ("object", place)
 
     @classmethod
-    def pack(cls, thing: object, objects: Mapping[int, int], arrays: _Arrays) -> _Packed:
+    def pack(
+        cls, thing: object, objects: Mapping[int, int], arrays: dict[int, AnyArray]
+    ) -> _Packed:
         file = io.BytesIO()
         packer = cls(file, objects, arrays)
         packer.dump(thing)
@@ -319,10 +308,6 @@ class _Parcel:
     def __init__(self, content: bytes) -> None:
         self.content = content
 
-    @classmethod
-    def of(cls, objects: _Packed, arrays: Mapping[int, AnyArray]) -> _Parcel:
-        return cls(_pickled((objects, arrays)))
-
     @cached_property
     def opened(self) -> tuple[Sequence[object], Mapping[int, AnyArray]]:
         packed: _Packed
@@ -350,12 +335,13 @@ class _InDask(Protocol):
 
 def _packed(calls: Sequence[Call], backend: object, n_workers: int) -> Iterator[object]:
     """Return the tasks as they are sent to a far backend, with what they share on its way."""
-    arrays, objects = _Arrays(), _shared(calls)
+    arrays: dict[int, AnyArray] = {}
+    objects = _shared(calls)
     places = {id(thing): place for place, thing in enumerate(objects)}
     core = _Packer.pack(objects, {}, arrays)
     tasks = [_Packer.pack(call, places, arrays) for call in calls]
     often = Counter(chain(core.used, core.used, *(task.used for task in tasks)))
-    parcel = _Parcel.of(core, {k: arrays.met[k] for k, count in often.items() if count > 1})
+    parcel = _Parcel(_pickled((core, {k: arrays[k] for k, n in often.items() if n > 1})))
     sent, count = _sent(parcel, backend), len(calls)
     if sent is parcel and len(parcel.content) > SMALL_PARCEL:
         # the parcel goes with the tasks: with as few as keep all workers busy
@@ -363,7 +349,7 @@ def _packed(calls: Sequence[Call], backend: object, n_workers: int) -> Iterator[
     for k in range(count):
         part = tasks[k * len(tasks) // count : (k + 1) * len(tasks) // count]
         own = {key for task in part for key in task.used if often[key] == 1}
-        content = _pickled((part, {key: arrays.met[key] for key in own}))
+        content = _pickled((part, {key: arrays[key] for key in own}))
         yield delayed(_run_packed)(sent, content)
 
 

@@ -8,7 +8,7 @@ same table in parts give the same samples.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, get_args
 
@@ -137,15 +137,13 @@ def prepare(
     seeds = Seeds.of(random_state)
     times = take_times(given)
     given["counted"] = chosen is not None and chosen.domain == "positive"
-    cluster = is_cluster_learner(estimator) and not prefit
     watch: Watch = partial(progress_bar, progress)
     told: Mapping[str, object] = {}
     as_frame = not samples or clusters is not None or several_named(y) or target is not None
     if is_stream(X):
         check_streamed(cv)
     if is_stream(X) and not as_frame:
-        sizes = SampleSizes(fit_rows, explain_rows, prefit=prefit, cluster=cluster)
-        data = read_streamed(given, sizes, seeds, watch)
+        data = read_streamed(given, seeds, watch, prefit=prefit)
     else:
         if is_stream(X):
             given, told = take_frame(given, seeds, watch)
@@ -318,14 +316,6 @@ ORDER = "explained rows"
 FEWEST_FIT = 50
 
 
-@dataclass(frozen=True)
-class SampleSizes:
-    fit_rows: int | None = None
-    explain_rows: int | str | None = None
-    prefit: bool = False
-    cluster: bool = False
-
-
 def check_streamed(cv: SplitsLike) -> None:
     if not isinstance(cv, int | np.integer | str) and not hasattr(cv, "split"):
         raise ValueError(
@@ -356,47 +346,47 @@ def take_frame(
             f"{role} is a {type(value).__name__}, but {TABLE} is a table that is not in memory: "
             f"name the column of {TABLE} that holds it, {argument(role, ...)}"
         )
-    found = gather_frame(
+    frame, told = gather_frame(
         given["X"], seeds.child(ORDER).sequence(), row_id=row_id, together=clusters, watch=watch
     )
-    frame = found.frame
     if row_id is not None:
         frame, _ = split_column(frame, row_id, "row_id", "the rows")
     if clusters is not None:
         frame, clusters = split_column(frame, clusters, "clusters", "the clusters")
     if several_named(y):
         frame, y = split_columns(frame, list(y), "y")
-    return {**given, "X": frame, "y": y, "clusters": clusters, "row_id": None}, found.told
+    return {**given, "X": frame, "y": y, "clusters": clusters, "row_id": None}, told
 
 
-def read_streamed(given: Mapping[str, Any], sizes: SampleSizes, seeds: Seeds, watch: Watch) -> Data:
+def read_streamed(given: Mapping[str, Any], seeds: Seeds, watch: Watch, *, prefit: bool) -> Data:
     """Read a table in parts: all rows where they are few, else the first of a random order."""
-    groups, units = given["feature_groups"], given["units"]
+    groups, units, fit_rows = given["feature_groups"], given["units"], given["fit_rows"]
+    cluster = is_cluster_learner(given["estimator"]) and not prefit
     if units == "groups" and groups is None:
         raise InvalidParameterError(
             f"{argument('units', 'groups')} makes groups the units", "feature_groups", name_groups()
         )
     stream = open_stream(**taken_by(open_stream, given), watch=watch)
     n = stream.n_rows
-    fit = FIT_ROWS if sizes.fit_rows is None else whole("fit_rows", sizes.fit_rows, FEWEST_FIT)
+    fit = FIT_ROWS if fit_rows is None else whole("fit_rows", fit_rows, FEWEST_FIT)
     if not stream.large:
         data = stream.gathered(groups=groups, units=units)
-        return with_fit_rows(data, sizes.fit_rows, seeds)
-    asked = sizes.explain_rows
+        return with_fit_rows(data, fit_rows, seeds)
+    asked = given["explain_rows"]
     if asked is None and fit < n:
         raise ValueError(
             f"{argument('explain_rows', None)} explains all {n} rows, but {TABLE} is not in "
             f"memory: pass a number or 'auto', or {argument('fit_rows', n)} to gather them"
         )
     count = fit if asked is None or isinstance(asked, str) else max(fit, int(asked))
-    if sizes.cluster:
+    if cluster:
         count = min(count, n)
     elif count >= n:
         data = stream.gathered(groups=groups, units=units)
         return with_fit_rows(data, fit, seeds)
     seed = seeds.child(ORDER).sequence()
     data = stream.gathered((count, seed), groups=groups, units=units)
-    if sizes.prefit or sizes.cluster:
+    if prefit or cluster:
         return data
     order = np.argsort(tickets(data.places_of(np.arange(data.table.n_rows)), seed))
     return replace(data, fit=np.sort(order[:fit]))

@@ -301,18 +301,17 @@ def _predicted(
             tuple(Fold(fold.train[chosen[fold.train]], fold.test) for fold in folds)
             for folds in repeats
         )
-    models = Fits(
-        data,
-        learner,
-        repeats,
-        fits.seeds.child("nuisance", name),
-        workers=fits.workers,
-        loss=loss_for(data.outcome, None),
-    )
     values = np.full((len(repeats), data.table.n_rows), np.nan)
-    for fold in models.full:
+    for fold in _fits(fits, data, learner, name, repeats).full:
         values[fold.repeat, fold.test] = predict_once(fold.predictors[0], data.matrix[fold.test])
     return values
+
+
+def _fits(
+    fits: Fits, data: Data, learner: Estimator, name: str, repeats: tuple[tuple[Fold, ...], ...]
+) -> Fits:
+    seeds, loss = fits.seeds.child("nuisance", name), loss_for(data.outcome, None)
+    return Fits(data, learner, repeats, seeds, workers=fits.workers, loss=loss)
 
 
 def require_every_row(fits: Fits, what: str) -> None:
@@ -328,14 +327,7 @@ def require_every_row(fits: Fits, what: str) -> None:
 
 def _of_classes(fits: Fits, data: Data, learner: Estimator) -> Floats:
     """Return the probabilities of all arms for held-out rows, (arms, splits, n)."""
-    models = Fits(
-        data,
-        learner,
-        fits.repeats,
-        fits.seeds.child("nuisance", "propensity"),
-        workers=fits.workers,
-        loss=loss_for(data.outcome, None),
-    )
+    models = _fits(fits, data, learner, "propensity", fits.repeats)
     shape = (len(data.outcome.classes), len(fits.repeats), data.table.n_rows)
     values = np.full(shape, np.nan)
     for arm, member in enumerate(models.members):

@@ -126,8 +126,8 @@ class TemperatureScaled(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.classes_, codes = np.unique(labels, return_inverse=True)
         held = self._held_out(codes, weight)
         kept = np.flatnonzero(~held)
-        given = None if sample_weight is None else weight[kept]
-        self.model_ = _fitted(self.estimator, _rows(X, kept), labels[kept], given)
+        given = weight_arguments(self.estimator, None if sample_weight is None else weight[kept])
+        self.model_ = clone(self.estimator).fit(_safe_indexing(X, kept), labels[kept], **given)
         for name in ("feature_names_in_", "n_features_in_"):
             if hasattr(self.model_, name):
                 setattr(self, name, getattr(self.model_, name))
@@ -135,17 +135,15 @@ class TemperatureScaled(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.prevalence_ = share / share.sum()
         self.temperature_, self.shrinkage_ = 1.0, 0.0
         out = np.flatnonzero(held)
-        rows = _rows(X, out)
-        if isinstance(final_step(self.model_), SHARES):
-            least = 1.0 / (len(kept) + 1)
-            self.shrinkage_ = least
-            if len(out):
-                shares = np.asarray(probabilities(self.model_, rows), dtype=float)
-                self.shrinkage_ = _shrinkage(
-                    shares, self.prevalence_, codes[out], weight[out], least
-                )
-        elif len(out):
-            self.temperature_ = _temperature(log_odds(self.model_, rows), codes[out], weight[out])
+        if self.gives_shares:
+            self.shrinkage_ = 1.0 / (len(kept) + 1)
+        if len(out):
+            seen, own, mass = self.unscaled(_safe_indexing(X, out)), codes[out], weight[out]
+            if self.gives_shares:
+                least = self.shrinkage_
+                self.shrinkage_ = _shrinkage(seen, self.prevalence_, own, mass, least)
+            else:
+                self.temperature_ = _temperature(seen, own, mass)
         if self.temperature is not None:
             self.temperature_ = self.temperature
         if self.shrinkage is not None:
@@ -201,14 +199,6 @@ class TemperatureScaled(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if hasattr(self.estimator, "__sklearn_tags__"):
             tags.input_tags = get_tags(self.estimator).input_tags
         return tags
-
-
-def _fitted(estimator: Estimator, rows: Floats | Frame, y: Any, weight: Floats | None) -> Estimator:
-    return clone(estimator).fit(rows, y, **weight_arguments(estimator, weight))
-
-
-def _rows(X: Floats | Frame, places: Ints) -> Floats | Frame:
-    return _safe_indexing(X, places)
 
 
 def final_step(model: Estimator) -> Estimator:

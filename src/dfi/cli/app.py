@@ -6,7 +6,7 @@ import glob
 import re
 import shlex
 import time as clock
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -86,14 +86,6 @@ def describe(
     """
 
 
-@dataclass(frozen=True)
-class Period:
-    """One of two tables: what :func:`dfi.explain` is asked, and the names of its rows."""
-
-    arguments: dict[str, Any]
-    ids: pl.Series | None
-
-
 class Run:
     """One command from its options to its last line."""
 
@@ -130,16 +122,17 @@ class Run:
     def read(self, doing: str, *, refits: bool = False, parts: bool = False) -> dict[str, Any]:
         return read_arguments(self.request, self.console, doing, refits=refits, parts=parts)
 
-    def read_table(self, data: str, row_id: str | None) -> Period:
+    def read_table(self, data: str, row_id: str | None) -> tuple[dict[str, Any], pl.Series | None]:
+        """Return what :func:`dfi.explain` is asked about a table, and the names of its rows."""
         request = replace(self.request, data=data)
         doing = f"explaining {request.target!r} of {data}"
         arguments = read_arguments(request, self.console, doing)
         if row_id is None:
-            return Period(arguments, None)
+            return arguments, None
         X = arguments["X"]
         if row_id not in X.columns:
             raise Refused(f"--id: {data} has no column {row_id!r}")
-        return Period({**arguments, "X": X.drop(row_id)}, X.get_column(row_id))
+        return {**arguments, "X": X.drop(row_id)}, X.get_column(row_id)
 
     def named(self, result: dfi.Importance) -> dfi.Importance:
         """Record the command and the outcome's name in the specification of a result."""
@@ -413,20 +406,22 @@ def change(
         from dfi.cli.outputs import write_tables
         from dfi.report.change import change_rows
 
-        read = [run.read_table(table, row_id) for table in (request.data, after)]
-        read[1].arguments["X"] = ordered_like(read[1].arguments["X"], read[0].arguments["X"])
+        (one, one_ids), (two, two_ids) = (
+            run.read_table(table, row_id) for table in (request.data, after)
+        )
+        two["X"] = ordered_like(two["X"], one["X"])
         before, later = (
             run.named(
                 dfi.explain(
                     transport=resolve_transport(transport, None, components),
                     form=form,
                     n_repeats=repeats,
-                    **table.arguments,
+                    **table,
                 )
             )
-            for table in read
+            for table in (one, two)
         )
-        ids = None if row_id is None else (read[0].ids, read[1].ids)
+        ids = None if row_id is None else (one_ids, two_ids)
         found = dfi.change(before, later, ids=ids, rows="auto")
         rows, test = change_rows(found), found.any_change
         changed = test.p <= alpha and (

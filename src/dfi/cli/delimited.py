@@ -47,9 +47,8 @@ class Spelling:
     def of(cls, request: Request) -> Spelling:
         without = tuple(split_names(request.drop))
         levels = request.numbers == "text"
-        roles = (request.target, request.weights, request.frequency_weights, request.time,
-                 request.clusters, request.event)  # fmt: skip
-        named = {*without, *split_names(request.categorical), *filter(None, roles)}
+        roles = filter(None, request.roles.values())
+        named = {*without, *split_names(request.categorical), *roles}
         return cls(request.encoding, request.decimal, without, levels, tuple(named))
 
 

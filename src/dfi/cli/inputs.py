@@ -80,17 +80,17 @@ def read_arguments(
         na_values=split_names(request.na_values),
         categorical=split_names(request.categorical),
     )
-    rows = None
+    rows, roles = None, set(request.roles.values())
     while rows is None:
         try:
             rows = select(frame, request, console)
         except ColumnsRefused as error:
-            features = error.reasons.keys() - _roles(request)
+            features = error.reasons.keys() - roles
             if aside is None or len(features) < len(error.reasons):
                 raise
             aside |= {name: (frame[name], text) for name, text in error.reasons.items()}
             frame = frame.drop(features)
-            if not set(frame.columns) - _roles(request) - set(split_names(request.drop)):
+            if not set(frame.columns) - roles - set(split_names(request.drop)):
                 raise
     if rows.blocks:
         rest |= _blocks_of_parts(rows, groups, request)
@@ -99,24 +99,20 @@ def read_arguments(
             f"{request.model} is fitted already, but comparing methods needs refits without "
             "features: give an unfitted model or a name"
         )
-    n, d = rows.features.shape
+    (n, d), others = rows.features.shape, rows.others
     console.say(f"{doing}: {n} rows, {d} features")
     return {
         "X": rows.features,
-        "y": rows.target if rows.event is None else rows.target.to_frame().with_columns(rows.event),
+        "y": rows.target.to_frame().with_columns(others["event"])
+        if "event" in others
+        else rows.target,
         **_about_outcome(request, rows.target),
         "cv": "prefit" if fitted else rows.cv,
-        "sample_weight": rows.weights,
-        "frequency_weight": rows.frequency_weights,
-        "clusters": rows.row_groups,
+        "sample_weight": others.get("weights"),
+        "frequency_weight": others.get("frequency-weights"),
+        "clusters": others.get("clusters"),
         **rest,
     }
-
-
-def _roles(request: Request) -> set[str]:
-    named = (request.target, request.event, request.weights, request.frequency_weights,
-             request.time, request.clusters)  # fmt: skip
-    return {name for name in named if name is not None}
 
 
 def _blocks_of_parts(

@@ -338,6 +338,18 @@ class Request:
     force: Force = False
     debug: Debug = False
 
+    @property
+    def roles(self) -> dict[str, str | None]:
+        """The columns that are no features, by the option that names them."""
+        return {
+            "target": self.target,
+            "event": self.event,
+            "weights": self.weights,
+            "frequency-weights": self.frequency_weights,
+            "time": self.time,
+            "clusters": self.clusters,
+        }
+
 
 def with_request(*, without: Sequence[str] = ()) -> Callable[[Command], Command]:
     """Let a command take the options of a :class:`Request`, and hand them over as one."""

@@ -41,10 +41,8 @@ class Selection:
 
     features: pl.DataFrame
     target: pl.Series
-    event: pl.Series | None
-    weights: pl.Series | None
-    frequency_weights: pl.Series | None
-    row_groups: pl.Series | None
+    others: dict[str, pl.Series]
+    """Events, weights and clusters, by the option that names their column."""
     cv: int | TimeSeriesSplit
     blocks: dict[str, list[str]]
     """The columns of the parts of each date that is one unit."""
@@ -52,17 +50,13 @@ class Selection:
 
 def select(frame: pl.DataFrame, request: Request, console: Console) -> Selection:
     """Take a table apart: what is neither dropped nor named by a role is a feature."""
-    target, event, weights, counts, time, row_groups = roles = (
-        request.target, request.event, request.weights, request.frequency_weights, request.time,
-        request.clusters,
-    )  # fmt: skip
+    target, time = request.target, request.time
     drop = _check_names(frame.columns, request)
-    special = {name for name in roles if name is not None}
-    left_out = {*drop, *special, *filter(is_stored_index, frame.columns)}
+    named = list(dict.fromkeys(filter(None, request.roles.values())))
+    left_out = {*drop, *named, *filter(is_stored_index, frame.columns)}
     features = [name for name in frame.columns if name not in left_out]
     if not features:
         raise Refused("no feature is left: every column is the target or left out")
-    named = list(dict.fromkeys(name for name in roles if name is not None))
     frame = with_numbers(frame.select([*features, *named]), [*features, *named], request, console)
     _check_roles(frame, request)
     floats = [name for name, dtype in frame.schema.items() if dtype.is_float()]
@@ -92,10 +86,11 @@ def select(frame: pl.DataFrame, request: Request, console: Console) -> Selection
     return Selection(
         features=with_fewer_levels(table, table.columns, request, console),
         target=_explainable(frame[target]),
-        event=None if event is None else frame[event],
-        weights=None if weights is None else frame[weights],
-        frequency_weights=None if counts is None else frame[counts],
-        row_groups=None if row_groups is None else frame[row_groups],
+        others={
+            role: frame[name]
+            for role, name in request.roles.items()
+            if name is not None and role not in ("target", "time")
+        },
         cv=request.folds if time is None else TimeSeriesSplit(n_splits=request.folds),
         blocks=blocks,
     )
@@ -156,16 +151,16 @@ def select_lazily(frame: pl.LazyFrame, request: Request, console: Console) -> pl
 
 def _check_names(columns: Sequence[str], request: Request) -> list[str]:
     """Return the columns to drop; raise for a name that there is not, or a role of the target's."""
-    drop, others = split_names(request.drop), _other_roles(request)
-    for option, name in {"target": request.target, **others}.items():
+    drop = split_names(request.drop)
+    for option, name in request.roles.items():
         if name is not None:
             require_column(columns, name, f"--{option}")
     for name in drop:
         require_column(columns, name, "--drop")
     if request.target in drop:
         raise Refused(f"the target {request.target!r} is also named by --drop")
-    for option, name in others.items():
-        if name == request.target:
+    for option, name in request.roles.items():
+        if option != "target" and name == request.target:
             raise Refused(
                 f"--{option} names the target {name!r}, which is what is explained: name another "
                 "column"
@@ -173,21 +168,10 @@ def _check_names(columns: Sequence[str], request: Request) -> list[str]:
     return drop
 
 
-def _other_roles(request: Request) -> dict[str, str | None]:
-    return {
-        "event": request.event,
-        "weights": request.weights,
-        "frequency-weights": request.frequency_weights,
-        "time": request.time,
-        "clusters": request.clusters,
-    }
-
-
 def _check_roles(frame: pl.DataFrame, request: Request) -> None:
     """Raise if a column has two roles that exclude each other, or no values for its role."""
-    others = _other_roles(request)
     for option in ("weights", "frequency-weights"):
-        name = others[option]
+        name = request.roles[option]
         if name is not None and not frame[name].dtype.is_numeric():
             raise Refused(
                 f"--{option}: column {name!r} is not a column of numbers (for instance "

@@ -19,16 +19,8 @@ from dfi._data.streams.streamed import DrawWork
 from dfi._parameters import TABLE
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from dfi._data.streams.parts import Partitions, Watch
     from dfi._types import Frame, Ints, TableLike
-
-
-@dataclass(frozen=True, eq=False)
-class GatheredFrame:
-    frame: Frame
-    told: Mapping[str, object]
 
 
 @dataclass(frozen=True)
@@ -86,8 +78,11 @@ def gather_frame(
     row_id: str | None = None,
     together: str | None = None,
     watch: Watch = unwatched,
-) -> GatheredFrame:
-    """Return a table in parts as a frame, at most 20,000 rows, clusters of ``together`` whole."""
+) -> tuple[Frame, dict[str, object]]:
+    """Return some rows of a table as a frame, clusters of ``together`` whole, and its facts.
+
+    At most 20,000 rows are drawn; the facts are for the specification of a result.
+    """
     given = {"row_id": row_id, "clusters": together}
     partitions, names = open_parts(X, {k: v for k, v in given.items() if v is not None})
     check_named(partitions.labels, names)
@@ -117,7 +112,7 @@ def gather_frame(
     told: dict[str, object] = dict(told_rows(row_id, keyed=roles.keyed and together is None))
     if len(places) < n:
         told |= {"gathered_rows": len(places), "gathered_of": n}
-    return GatheredFrame(frame, told)
+    return frame, told
 
 
 def _taken(

@@ -11,7 +11,16 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 
 from dfi._data.columns import EXACT_WHOLE, Column, Kind, Reading, levels_that_occur
-from dfi._data.levels import MOST_ROWS, ColumnValues, Rows, Values, hashed, levels_of, number_bits
+from dfi._data.levels import (
+    MOST_ROWS,
+    ColumnValues,
+    Rows,
+    Values,
+    hashed,
+    levels_of,
+    number_bits,
+    spans_nothing,
+)
 from dfi._data.outcome import OutcomeStats
 from dfi._data.streams.keys import keys_of
 from dfi._data.streams.parts import BATCH_ROWS, Opened, open_part
@@ -20,7 +29,9 @@ from dfi._data.table import (
     Missing,
     check_levels,
     identifier_error,
+    listed_holes,
     missing_remedy,
+    refuse_infinite,
     refuse_text,
 )
 from dfi._data.weights import LARGEST_WEIGHT, WeightKind, refuse_impossible
@@ -332,11 +343,7 @@ class SchemaState:
         )
 
     def constant(self, columns: Sequence[Column], *, counted: bool) -> Bools:
-        low, high = self.span(columns, counted=counted)
-        with np.errstate(over="ignore", invalid="ignore"):
-            wide = high - low
-        largest = np.maximum(np.abs(low), np.abs(high))
-        return np.asarray(wide <= 16 * np.finfo(np.float64).eps * largest)
+        return spans_nothing(*self.span(columns, counted=counted))
 
     def span(self, columns: Sequence[Column], *, counted: bool = False) -> tuple[Floats, Floats]:
         lows: list[float] = []
@@ -460,15 +467,11 @@ def check_features(state: SchemaState, roles: Roles) -> None:
     ]
     if roles.missing == "error" and holes:
         raise InvalidParameterError(
-            f"{TABLE} has missing (NaN, null) values in {_listed(holes)}.",
+            f"{TABLE} has missing (NaN, null) values in {listed_holes(holes)}.",
             "missing",
             missing_remedy(),
         )
-    if infinite:
-        raise ValueError(
-            f"{TABLE} has infinite values in {_listed(infinite)}. Give them finite numbers, or "
-            "drop those rows or columns."
-        )
+    refuse_infinite(infinite)
     if state.used < 2:
         left = (
             f"{argument('missing', 'drop')} leaves {state.used} of {state.n_rows} rows of {TABLE}"
@@ -486,10 +489,6 @@ def check_features(state: SchemaState, roles: Roles) -> None:
             raise identifier_error(column.name, f"more than {MOST_LEVELS}")
         if column.kind == "categorical":
             check_levels(column.name, column.ordered_levels(), len(column.levels or ()), state.used)
-
-
-def _listed(found: Sequence[str]) -> str:
-    return ", ".join(found[:5]) + (f" and {len(found) - 5} more" if len(found) > 5 else "")
 
 
 def _found(state: ColumnState, column: Column) -> ColumnValues:
