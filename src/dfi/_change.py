@@ -288,7 +288,6 @@ class _Period:
     told: Mapping[str, object]
 
     def explained(self, given: Mapping[str, object]) -> Importance:
-        """Return its result, which says where its rows are from."""
         call = {**given, **self.vectors, "X": self.X, "y": self.y}
         found = explain(**taken_by(explain, call))
         return replace(found, spec={**found.spec, **self.told}) if self.told else found
@@ -304,7 +303,6 @@ class _Period:
         named: Mapping[str, object],
         seeds: Seeds,
     ) -> _Period:
-        """Take a table apart; ``named`` are columns or pairs of vectors."""
         told: Mapping[str, object] = {}
         if is_stream(period):
             period, told = _gathered(period, name, row_id, named, seeds)
@@ -366,7 +364,6 @@ def _gathered(
 
 
 def _refuse_options(given: Mapping[str, object]) -> None:
-    """Raise for parameters that two results have no use for."""
     own = ("before", "after", "rows", "ids", "level")
     for name, parameter in inspect.signature(change).parameters.items():
         if name not in own and given[name] is not parameter.default:

@@ -253,7 +253,6 @@ class FittedSource:
 
 
 def _one_outcome(fits: Fits, outcome: str | None) -> Fits:
-    """Return the fits of one of several classes or outcomes: by default the last, as of two."""
     members = fits.outcome.members
     if not members:
         if outcome is not None:
@@ -292,7 +291,6 @@ def _sampled(fits: Fits, count: int) -> Ints:
 
 
 def _rows_at(fits: Fits, rows: object) -> _Rows:
-    """Return rows of the explained table by their positions in it, or raise by name."""
     data, held = fits.data, fits.rows
     n_rows = fits.n_rows if data.kept is None else len(data.kept)
     places = positions_of(rows, n_rows)
@@ -335,7 +333,6 @@ def _rows_at(fits: Fits, rows: object) -> _Rows:
 
 
 def row_features(table: Table) -> dict[str, Array]:
-    """Return the values of rows by column: numbers, NaN where missing, and levels."""
     found: dict[str, Array] = {}
     for column in table.columns:
         if column.kind == "categorical":
@@ -454,7 +451,6 @@ def _at_quantile(
 
 
 def _on_rows(method: Method, found: Mapping[str, MethodResult]) -> Method:
-    """Return the method on the rows that were explained, where these are a sample."""
     part = found[method.name]
     if not isinstance(method, Disentangled) or "explained_rows" not in part.specification:
         return method

@@ -111,7 +111,6 @@ def exemplified(kind: type[T]) -> type[T]:
 
 
 def _parameter_section(text: str) -> tuple[str, dict[str, str], str]:
-    """Return what stands before the section, the entry of each parameter in it, and the rest."""
     start = text.find(PARAMETERS)
     body = text[start + len(PARAMETERS) :] if start >= 0 else text
     following = _NEXT_SECTION.search(body)

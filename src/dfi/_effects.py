@@ -296,7 +296,6 @@ def _arm_effects(
     clip: float,
     level: float,
 ) -> Outcome:
-    """Return pseudo-outcomes of each pair of arms: one outcome, or several."""
     nuisances = fit_nuisances(fits, observed, arms, **learners)
     treatment, codes = arms.outcome, arms.outcome.values
     overlap = Overlap.of(nuisances.chances, codes, treatment.classes, fits.weights, clip)
@@ -373,7 +372,6 @@ def _effect_of(
     told: Mapping[str, object],
     overlap: Mapping[str, object],
 ) -> Outcome:
-    """Return pseudo-outcomes with what a result tells of them."""
     return Outcome(
         values,
         name,
@@ -411,7 +409,6 @@ def _refuse_constant(values: Floats, observed: Outcome, treatment: Outcome) -> N
 
 
 def _check_settings(estimator: EstimatorLike, cv: SplitsLike, form: object) -> None:
-    """Raise for what effects cannot do, before any data are read."""
     if form != "cross":
         raise ValueError(
             f"form={form!r} is not for effects: pseudo-outcomes are so noisy that intervals of "
@@ -431,7 +428,6 @@ def _check_settings(estimator: EstimatorLike, cv: SplitsLike, form: object) -> N
 
 
 def _check_given(y: VectorLike, treatment: VectorLike, pseudo_outcome: VectorLike) -> None:
-    """Raise unless there are an outcome and a treatment, or pseudo-outcomes in their place."""
     if pseudo_outcome is not None:
         if y is not None or treatment is not None:
             raise TypeError(

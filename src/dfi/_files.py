@@ -65,7 +65,6 @@ def refuse_other_letters(text: str) -> None:
 
 
 def writable(path: str | os.PathLike[str], *, overwrite: bool) -> Path:
-    """Return a path that may be written, or raise before any work is done."""
     target = named(path)
     if target.is_dir():
         raise IsADirectoryError(f"{target} is a folder; give the name of a file")
@@ -277,7 +276,7 @@ def _change_places(stage: Path, target: Path, names: Sequence[str]) -> bool:
 
 
 def swap_folders(one: Path, other: Path) -> bool:
-    """Exchange two folders in one step; return False where the system knows no such step."""
+    """Exchange two folders in one step; False where the system knows no such step."""
     if not sys.platform.startswith("linux"):
         return False
     import ctypes
@@ -295,7 +294,6 @@ def swap_folders(one: Path, other: Path) -> bool:
 
 
 def _link_others(source: Path, folder: Path, names: Sequence[str]) -> bool:
-    """Let a folder hold, beside its own files, all that another holds besides."""
     if not source.exists():
         return True
     try:
@@ -343,7 +341,6 @@ def _fetch_latecomers(source: Path, folder: Path, names: Sequence[str]) -> None:
 
 
 def _replace_each(stage: Path, target: Path, names: Sequence[str]) -> None:
-    """Move files one by one; after an error those before are put back."""
     kept, ready, moved = _old(stage), _ready(stage), []
     kept.mkdir()
     for name in names:

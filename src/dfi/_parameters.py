@@ -85,8 +85,6 @@ class Constraint:
 
 
 def Whole(least: int = 0) -> Constraint:
-    """Return a whole number from ``least`` on."""
-
     def allows(value: object) -> bool:
         return is_whole(value) and value >= least  # type: ignore[operator]
 
@@ -115,7 +113,6 @@ def Real(
 
 
 def Choice(names: tuple[str, ...]) -> Constraint:
-    """Return one of some strings."""
     kind = "{" + ", ".join(f'"{name}"' for name in names) + "}"
     return Constraint(
         listed(map(repr, names)), kind, lambda v: isinstance(v, str) and v in names, names
@@ -123,7 +120,6 @@ def Choice(names: tuple[str, ...]) -> Constraint:
 
 
 def Text(words: str = "a string", *, path: bool = False) -> Constraint:
-    """Return a string, or the path of a file."""
     kinds = (str, os.PathLike) if path else (str,)
     return Constraint(words, "str", lambda value: isinstance(value, kinds))
 
@@ -775,7 +771,6 @@ def taken_by(function: Callable[..., object], given: Mapping[str, object]) -> di
 
 
 def constraints_of(owner: str, name: str) -> Constraints:
-    """Return what a parameter of a function or class may be; empty where anything may."""
     own = OWN.get((owner, name))
     return COMMON.get(name, Parameter()).allowed if own is None else own
 

@@ -403,7 +403,6 @@ def sensitivity(
 def _settings(
     transports: Sequence[TransportLike] | None, epsilons: Sequence[float] | None, solved: bool
 ) -> dict[str, Transport]:
-    """Return the transports by label."""
     if transports is not None and epsilons is not None:
         raise TypeError(f"pass either {argument('transports', ...)} or {argument('epsilons', ...)}")
     if epsilons is None and transports is None:

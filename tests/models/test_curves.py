@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 import dfi
-from dfi._models.curves import Under, survival_model
+from dfi._models.adapters import Under, survival_model
 
 GRID = np.linspace(0.0, 2.0, 200_001)
 

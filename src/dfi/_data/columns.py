@@ -125,7 +125,6 @@ class Column:
 
 
 def laid_out(columns: Iterable[Column]) -> tuple[Column, ...]:
-    """Return columns with their places in the numeric matrix, one after the other."""
     placed, width = [], 0
     for column in columns:
         levels = len(column.levels)
@@ -223,7 +222,6 @@ class Reading:
 def levels_that_occur(
     declared: tuple[object, ...] | None, observed: Collection[Native]
 ) -> tuple[object, ...]:
-    """Return levels in the order that is declared, else sorted; those that do not occur are out."""
     if declared is None:
         return tuple(sorted(observed))
     return tuple(level for level in declared if level in observed)

@@ -120,7 +120,6 @@ class Ordered:
         return self.positions
 
     def take(self, rows: Ints) -> Ordered:
-        """Return the order of some rows; the others leave gaps in time."""
         return replace(self, positions=self.positions[rows])
 
     def settled(self, parts: Floats, counted: Bools) -> Ordered:
@@ -165,7 +164,6 @@ class Ordered:
         return np.asarray((below[1:] - below[first]) / np.sqrt(width))
 
     def factor(self, counted: Bools) -> float:
-        """Return the factor of the sum of squares, for what subtracting the mean takes off."""
         n = int(np.count_nonzero(counted))
         if n < 2:
             return float("nan")

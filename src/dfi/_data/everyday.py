@@ -298,7 +298,6 @@ def _distinct(column: nw.Series[Native]) -> set[Native]:
 
 
 def _each(column: nw.Series[Native], reader: Callable[[Native], float | None]) -> Floats:
-    """Return what each cell reads as, missing where there is none."""
     read = {cell: reader(cell) for cell in _distinct(column)}
     found = [read.get(cell) for cell in column.to_list()]
     return np.array([np.nan if value is None else value for value in found])
@@ -359,7 +358,6 @@ def _reader_of_dates(form: str) -> Callable[[Native], float | None]:
 
 
 def read_numbers(column: nw.Series[Native]) -> Floats | None:
-    """Return text as numbers where every value is one, or is missing, in one way only."""
     cells = _distinct(column) if column.dtype in (nw.String, nw.Object) else set()
     reader = _number_reader(cells)
     return None if reader is None else _each(column, lambda c: _number(c, reader.form, reader.unit))
@@ -472,7 +470,6 @@ def _spelt_alike(column: nw.Series[Native]) -> str:
 def _series_like(
     y: Native, name: str, reader: Reader, values: Floats | Iterable[str | None]
 ) -> Native:
-    """Return a column of what was read, with the row labels of another where it has some."""
     column = as_series(y)
     made = nw.new_series(name, values, backend=column.implementation)
     if reader.kind == "classes":

@@ -79,7 +79,6 @@ def read_folds(
 def widened(
     repeats: Sequence[Sequence[Fold]], fit: Rows, others: Rows, numbers: Array
 ) -> tuple[tuple[Fold, ...], ...]:
-    """Return the folds of some rows as folds of a table that has others."""
     found = []
     for folds in repeats:
         own = (numbers % np.uint64(len(folds))).astype(np.intp)

@@ -186,7 +186,6 @@ def is_reordered(values: object) -> bool:
 
 
 def _shared_in_part(one: Native, other: Native) -> int:
-    """Return how many labels two indexes share that contradict each other, 0 where none do."""
     shared = len(set(one) & set(other))
     if not shared:
         return 0
@@ -273,12 +272,10 @@ def _series(native: Native) -> nw.Series[Native]:
 
 
 def as_series(values: Native) -> nw.Series[Native]:
-    """Wrap one column of pandas, polars or pyarrow (sparse pandas columns made dense)."""
     return _series(_dense(values) if nw.dependencies.is_pandas_series(values) else values)
 
 
 def level_column(column: Column, codes: Ints, library: Library) -> Native:
-    """Return levels, given by number, as a native column of the caller's own dtype."""
     levels = objects([column.gap if level is None else level for level in column.levels])
     missing = codes == len(levels) - 1 if column.missing else None
     dtype: Native = column.dtype
@@ -309,7 +306,6 @@ def level_column(column: Column, codes: Ints, library: Library) -> Native:
 
 
 def number_column(column: Column, values: Floats, library: Library) -> Native:
-    """Return numbers, NaN where they are missing, as a native column of the caller's own dtype."""
     dtype: Native = column.dtype
     missing = np.isnan(values)
     if dtype == np.dtype(object):
@@ -335,7 +331,6 @@ def number_column(column: Column, values: Floats, library: Library) -> Native:
 
 
 def real_column(column: Column, values: Floats, library: Library) -> Native:
-    """Return numbers between levels as float64, nulls of the caller's library for NaN."""
     missing = np.isnan(values)
     if not missing.any() or library == "numpy":
         return values
@@ -373,7 +368,6 @@ def build_frame(
 
 
 def matrix_frame(matrix: Floats, header: object) -> Frame:
-    """Return a float64 matrix as a pandas frame, without going through its columns."""
     return importlib.import_module("pandas").DataFrame(matrix, columns=header)
 
 

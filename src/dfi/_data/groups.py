@@ -123,7 +123,6 @@ def _build(members: Mapping[str, Sequence[int]], units: _Units) -> Groups:
 
 
 def _of_units(groups: Groups, units: _Units) -> Groups:
-    """Return groups of another table for this one: by the names of the units, in any order."""
     if groups.units == units.names:
         return groups
     if groups.units is None:
@@ -198,7 +197,6 @@ def _row_names(groups: object, units: _Units) -> list[object] | None:
 
 
 def _text(label: object) -> str:
-    """Return a group label as text; whole numbers without a decimal point."""
     if isinstance(label, (float, np.floating)) and float(label).is_integer():
         return str(int(label))
     return str(label)

@@ -68,8 +68,6 @@ MOST_ROWS = ROWS_PER_VALUE * MOST_VALUES
 
 @dataclass(frozen=True, eq=False)
 class Grid:
-    """The levels of one column of the numeric matrix, ascending."""
-
     position: int
     values: Floats
 
@@ -158,7 +156,6 @@ def spans_nothing(low: Floats, high: Floats) -> Bools:
 
 
 def extremes(matrix: Floats, rows: Ints | None = None) -> tuple[Floats, Floats]:
-    """Return the least and the largest value of each column among some rows, by default all."""
     count = len(matrix) if rows is None else len(rows)
     low, high = np.full(matrix.shape[1], np.inf), np.full(matrix.shape[1], -np.inf)
     for start in range(0, max(count, 1), BLOCK_ROWS):
@@ -200,7 +197,6 @@ class Values:
         return self
 
     def levels(self, rows: Callable[[], int], *, always: bool) -> Floats | None:
-        """Return the levels, None where there are none; ``rows`` counts the different rows."""
         if self.found is None or not len(self.found):
             return None
         if always or (self.whole and np.abs(self.found).max() < LARGEST_WHOLE):
@@ -233,7 +229,6 @@ class Rows:
 
     @property
     def count(self) -> int:
-        """How many they are; :data:`MOST_ROWS` where they are more."""
         return MOST_ROWS if self.found is None else len(self.found)
 
 

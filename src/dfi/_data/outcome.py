@@ -164,7 +164,6 @@ def read_outcome(
     positive: object = None,
     counted: bool = False,
 ) -> Outcome:
-    """Read the outcome of the ``kept`` rows (None: all)."""
     one_of("task", task, get_args(Task))
     several = _several(y)
     if several is not None:
@@ -180,8 +179,6 @@ def read_outcome(
 
 @dataclass(frozen=True, eq=False)
 class OutcomeStats:
-    """What all rows of an outcome's column show, from which its kind follows."""
-
     name: str
     kind: Kind
     n_gaps: int
@@ -296,7 +293,6 @@ def _names_meant(y: object) -> str:
 
 
 def _several(y: object) -> list[tuple[str, object]] | None:
-    """Return the columns of a frame or array that has two or more, else None."""
     if is_series(y) or isinstance(y, list | tuple | range):
         return None
     if isinstance(y, np.ndarray):
@@ -388,7 +384,6 @@ def class_outcome(
     *,
     named: bool = True,
 ) -> Outcome:
-    """Return classes as an outcome: two, three or more, or one of them against the rest."""
     texts = [str(label) for label in labels]
     if len(labels) < 2:
         raise ValueError(

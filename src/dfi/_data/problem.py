@@ -79,7 +79,6 @@ class Units:
         return values
 
     def members(self, positions: Ints) -> list[list[int]]:
-        """Return, for each unit, where its matrix columns stand among some of them."""
         place = {int(p): k for k, p in enumerate(positions)}
         return [[place[int(p)] for p in unit if int(p) in place] for unit in self.positions]
 
@@ -389,7 +388,6 @@ def read_data(
 
 
 def _refuse_constant_outcome(outcome: Outcome, weights: Weights) -> None:
-    """Raise if the outcome varies in the table, and not among the rows that count."""
     counted = weights.values > 0
     if counted.all():
         return

@@ -61,7 +61,6 @@ def are_times(y: object) -> bool:
 def read_times(
     X: TableLike, y: object, time: str | None = None, event: str | None = None
 ) -> tuple[TableLike, Times]:
-    """Return a table without the columns that name the times, and the times of its rows."""
     if isinstance(y, Times):
         return X, y
     if time is not None or event is not None:
@@ -223,7 +222,6 @@ def _refuse_events(event: Vector, name: str) -> None:
 
 
 def check_horizons(horizon: object, times: Times) -> tuple[float, ...]:
-    """Return the horizons, ascending; raise where none is given or data do not reach one."""
     if horizon is None:
         raise InvalidParameterError(
             f"how long is looked ahead decides the answer, but {argument('horizon')} is missing",

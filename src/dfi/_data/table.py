@@ -66,8 +66,6 @@ def missing_remedy() -> str:
 
 @dataclass(frozen=True, eq=False)
 class Known:
-    """What all rows of a table showed of which only some are here."""
-
     constant: Bools
     counted_constant: Bools
     levels: Levels
@@ -197,7 +195,6 @@ class Table:
         )
 
     def like(self, X: Frame) -> Table:
-        """Read another table with the columns, levels and dtypes of this one."""
         _, labels, readings, _ = _open(self.everyday.read(X), max_dense_bytes=GIB, min_rows=1)
         found = dict(zip(map(str, labels), readings, strict=True))
         _require_same_names(self.names, tuple(found))
@@ -238,7 +235,6 @@ def read_table(X: Frame, *, missing: Missing = "indicator", max_dense_bytes: int
 def read_complete(
     X: Frame, *, missing: Missing = "indicator", max_dense_bytes: int = GIB
 ) -> tuple[Table, Bools | None]:
-    """Read a table; return it with the mask of the rows that are kept (None: all of them)."""
     one_of("missing", missing, ("indicator", "error", "drop"))
     library, _, readings, header = _open(X, max_dense_bytes=max_dense_bytes, min_rows=2)
     if missing == "error":
@@ -378,7 +374,6 @@ def _common_base(readings: Sequence[Reading]) -> Floats | None:
 
 
 def _complete(readings: Sequence[Reading], kept: Bools) -> list[Reading]:
-    """Return the rows in which nothing is missing; raise where they are fewer than two."""
     if kept.sum() < 2:
         worst = max(readings, key=lambda reading: int(reading.gaps.sum()))
         raise InvalidParameterError(
@@ -490,7 +485,6 @@ def _text_error(name: str, what: str, remedy: str) -> InvalidParameterError:
 
 
 def check_levels(name: str, levels: Sequence[object], n_observed: int, n_rows: int) -> None:
-    """Raise if a categorical column names its rows, or has too many levels; warn of many."""
     refuse_levels(name, levels, n_observed, n_rows)
     if len(levels) > _MANY_LEVELS:
         warn(
@@ -502,7 +496,6 @@ def check_levels(name: str, levels: Sequence[object], n_observed: int, n_rows: i
 
 
 def refuse_levels(name: str, levels: Sequence[object], n_observed: int, n_rows: int) -> None:
-    """Raise if a categorical column names its rows, or has too many levels."""
     if names_rows(n_observed, n_rows):
         raise identifier_error(name, str(n_observed), f" in {n_rows} rows")
     if len(levels) > _MOST_LEVELS and 8 * n_rows * len(levels) > _MOST_LEVEL_BYTES:

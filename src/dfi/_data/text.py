@@ -120,7 +120,6 @@ def _quoted(text: str) -> str:
 
 
 def find_numbers(values: Iterable[object] | Mapping[str, int]) -> TextNumbers | None:
-    """Return what a column of text shows if it was meant as numbers, None where it was not."""
     counts = Counter(values)
     if len(counts) <= HARMLESS_LEVELS or any(is_code(str(text)) for text in counts):
         return None
@@ -154,7 +153,6 @@ _COMPACT = re.compile(r"([12]\d{3})(\d{2})(\d{2})T\d{2}(?:\d{2}.*)?")
 
 
 def is_date(text: str) -> bool:
-    """Return whether a text is a day of the calendar, the year first or last, a time after it."""
     found = _DATE.fullmatch(text.strip())
     if found is None:
         compact = _COMPACT.fullmatch(text.strip())
@@ -198,7 +196,6 @@ class TextDates:
 
 
 def find_dates(values: Iterable[object] | Mapping[str, int]) -> TextDates | None:
-    """Return what a column of text shows if it was meant as dates, None where it was not."""
     counts = Counter(values)
     if len(counts) <= HARMLESS_LEVELS:
         return None

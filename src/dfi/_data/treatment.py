@@ -94,7 +94,6 @@ def _several(
     base: int | None,
     contrasts: str,
 ) -> Arms:
-    """Return three arms or more, each against the control, or all pairs."""
     if len(labels) > MOST_ARMS:
         raise ValueError(
             f"treatment has {len(labels)} arms, more than the {MOST_ARMS} that are compared: join "
@@ -137,7 +136,6 @@ def refuse_copies(table: Table, arms: Arms) -> None:
 
 
 def _labelled(vector: Vector, used: Bools) -> tuple[tuple[object, ...], Floats]:
-    """Return the labels in their order, and of each used row the place among them."""
     reading = vector.reading
     if reading.kind == "categorical":
         rows = reading.take(np.flatnonzero(used))

@@ -199,7 +199,6 @@ def _read(name: str, weights: VectorLike, n_rows: int, kept: Bools | None) -> Fl
 def refuse_impossible(
     name: str, n_bad: int, first_bad: int, first_negative: int | None, least: float, counts: bool
 ) -> None:
-    """Raise for weights that are not numbers, negative or all 0."""
     if n_bad:
         raise InvalidParameterError(
             f"{argument(name)} has {n_bad} missing or infinite values, the first in row "

@@ -113,7 +113,6 @@ class LeastSquaresBoosting(Member):
 
 
 def bins_of(X: Floats, most: int) -> tuple[list[Floats], NDArray[np.uint8], Ints]:
-    """Return where each column is cut, the bins of its values, and how many bins there are."""
     cuts = [_cuts(column, min(most, MOST_BINS)) for column in X.T]
     codes = np.empty(X.shape, dtype=np.uint8)
     for k, cut in enumerate(cuts):

@@ -55,8 +55,6 @@ CHUNK = 2048
 
 @dataclass(frozen=True, eq=False)
 class Hazards:
-    """Cox regressions of the event and of censoring, fitted on the same rows."""
-
     event: Cox
     censoring: Cox
 
@@ -69,7 +67,6 @@ class Hazards:
         )
 
     def outcomes(self, X: Floats, times: Times, horizon: float, target: SurvivalTarget) -> Floats:
-        """Return the augmented outcomes of other rows."""
         edges = _edges(np.concatenate([self.event.times, self.censoring.times]), horizon)
         parts = [slice(k, k + CHUNK) for k in range(0, len(X), CHUNK)]
         found = [
@@ -103,7 +100,6 @@ class Hazards:
         return np.asarray(np.where(known, value, last) * at_end - taken)
 
     def free(self, X: Floats, horizon: float) -> Floats:
-        """Return the chances not to be censored before a horizon."""
         hazard = self.censoring.baseline(np.array([horizon]))
         return np.asarray(np.exp(-self.censoring.risk(X) * hazard))
 
@@ -128,7 +124,6 @@ class Hazards:
 
 
 def _inverse_free(hazard: Floats) -> Floats:
-    """Return 1/G, by a bounded hazard."""
     return np.asarray(np.exp(np.minimum(hazard, -np.log(LEAST_FREE))))
 
 
@@ -159,7 +154,6 @@ def _expected(model: Cox, X: Floats, edges: Floats, target: SurvivalTarget) -> F
 
 
 def kaplan_meier(times: Times, weight: Floats) -> tuple[Floats, Floats, Floats]:
-    """Return the times of events, the share without the event after each, its standard error."""
     order = np.argsort(times.time, kind="stable")
     time, event, mass = times.time[order], times.event[order], weight[order]
     distinct, first = np.unique(time, return_index=True)
@@ -199,7 +193,6 @@ def concordance(predicted: Floats, times: Times, horizon: float, weight: Floats)
 
 
 def _add(tree: Floats, place: int, mass: float) -> None:
-    """Add to one entry of a Fenwick tree."""
     place += 1
     while place < len(tree):
         tree[place] += mass
@@ -207,7 +200,6 @@ def _add(tree: Floats, place: int, mass: float) -> None:
 
 
 def _sum(tree: Floats, count: int) -> float:
-    """Return the sum of the first entries of a Fenwick tree."""
     found = 0.0
     while count > 0:
         found += tree[count]
@@ -286,7 +278,6 @@ def _name(times: Times, horizon: float, target: SurvivalTarget) -> str:
 def _told(
     times: Times, weight: Floats, horizon: float, target: SurvivalTarget, free: Floats, reach: float
 ) -> dict[str, object]:
-    """Return what a result tells of times up to a horizon."""
     known = times.known(horizon)
     counted = weight * ~np.isnan(free)
     return {

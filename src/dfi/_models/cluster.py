@@ -224,7 +224,6 @@ def cluster_split(
     loss: Loss,
     seeds: Seeds,
 ) -> Split:
-    """Return the folds of a learner of Dask, or raise for options that it does not honour."""
     check_cluster(estimator, data)
     name = type(estimator).__name__
     if not isinstance(cv, int | np.integer) or isinstance(cv, bool) or cv < 2:

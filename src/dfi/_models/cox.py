@@ -56,7 +56,6 @@ class Cox:
         *,
         penalty: float | None = None,
     ) -> Cox:
-        """Fit a regression; by default with the penalty that the rows prefer."""
         weight = np.ones(len(time)) if weight is None else weight
         order = np.argsort(-time, kind="stable")
         X, time, event, weight = X[order], time[order], event[order], weight[order]
@@ -83,7 +82,6 @@ class Cox:
         return cls(centre, coef, times, np.cumsum(jumps), chosen)
 
     def risk(self, X: Floats) -> Floats:
-        """Return the hazards of rows as multiples of the baseline's."""
         log = (X - self.centre) @ self.coef
         return np.asarray(np.exp(np.clip(log, -LARGEST_LOG_RISK, LARGEST_LOG_RISK)))
 
@@ -98,7 +96,6 @@ class Cox:
         return np.asarray(curves @ widths)
 
     def baseline(self, times: Floats, *, before: bool = False) -> Floats:
-        """Return the baseline's cumulative hazard at some times, or just ``before`` them."""
         at = np.searchsorted(self.times, times, side="left" if before else "right")
         return np.concatenate([[0.0], self.hazard])[at]
 
@@ -190,11 +187,9 @@ class CoxMean(BentHingeNetwork):
         super().__init__(n_units=n_units)
 
     def suits(self, n_rows: int, n_columns: int) -> bool:
-        """Return whether a table has fewer columns than rows."""
         return n_columns <= n_rows // 2
 
     def fit_times(self, X: Floats, known: Survival, weight: Floats | None = None) -> Self:
-        """Fit the regression, then hinges to what it expects."""
         counted = np.ones(len(X), dtype=np.bool_) if weight is None else weight > 0
         X, times, horizon = X[counted], known.times.take(counted), known.horizon
         model = Cox.fit(X, times.time, times.event, None if weight is None else weight[counted])

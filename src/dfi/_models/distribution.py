@@ -149,7 +149,6 @@ class LocationScale(RegressorMixin, BaseEstimator):
         return np.column_stack([self.predict_column(X, k) for k in range(len(self.thresholds))])
 
     def predict_column(self, X: Floats | Frame, column: int) -> Floats:
-        """Return the same of one threshold."""
         place, spread = self._place_and_spread(X)
         ahead = (self.thresholds[column] - place) / spread
         found = np.interp(ahead, self.residuals_, self.levels_, left=0.0, right=1.0)

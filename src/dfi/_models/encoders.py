@@ -85,7 +85,6 @@ def _columns_with_levels(model: Estimator, names: list[str]) -> list[str]:
 
 
 def unseen_levels(model: Estimator, table: Table) -> str | None:
-    """Describe the levels of a table that a fitted encoder has never seen and would refuse."""
     for encoder, names in fitted_encoders(model, list(table.names)):
         if getattr(encoder, "handle_unknown", None) != "error":
             continue
@@ -104,7 +103,6 @@ def unseen_levels(model: Estimator, table: Table) -> str | None:
 
 
 def observed_levels(table: Table, name: str) -> list[object]:
-    """Return the levels (or the numbers) of a column that occur in the table, missing ones not."""
     column = table.columns[table.names.index(name)]
     block = table.matrix[~table.where_missing(column)][:, list(column.positions)]
     if column.kind != "categorical":

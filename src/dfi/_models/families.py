@@ -68,11 +68,9 @@ class Link:
             return np.asarray(margin + y * np.exp(-margin))
 
     def pull(self, y: Floats, mean: Floats) -> Floats:
-        """Return the negative derivative of the loss by the margin."""
         return np.asarray(y / mean - 1.0 if self.family == "gamma" else y - mean)
 
     def curvature(self, mean: Floats) -> Floats:
-        """Return the expected second derivative of the loss by the margin."""
         if self.family == "bernoulli":
             return np.asarray(mean * (1.0 - mean))
         return mean if self.family == "poisson" else np.ones_like(mean)
@@ -88,7 +86,6 @@ class Link:
         return float(margin), constant
 
     def bounds(self, y: Floats, null: float) -> tuple[float, float]:
-        """Return the lowest and highest margin that predictions are made of."""
         if self.family == "bernoulli":
             return -MOST_LOG_ODDS, MOST_LOG_ODDS
         highest = float(np.max(y, initial=0.0))

@@ -16,13 +16,6 @@ from dfi._data.problem import warn_constant
 from dfi._data.source import MatrixSource
 from dfi._models.adapters import as_model
 from dfi._models.censoring import concordance
-from dfi._models.class_columns import (
-    check_class_order,
-    class_column,
-    of_one_class,
-    on_margin,
-    warn_of_classes,
-)
 from dfi._models.cluster import cluster_fit, cluster_split, is_cluster_learner, local_twin
 from dfi._models.crossfit import (
     FoldModels,
@@ -46,7 +39,17 @@ from dfi._models.learners import (
     resolve_learner,
 )
 from dfi._models.parallel import Workers, progress_bar
-from dfi._models.predictor import learner_view, predict_once, predictor_for, refuse_nondeterministic
+from dfi._models.predictor import (
+    check_class_order,
+    class_column,
+    learner_view,
+    of_one_class,
+    on_margin,
+    predict_once,
+    predictor_for,
+    refuse_nondeterministic,
+    warn_of_classes,
+)
 from dfi._models.quality import combined_quality, regression_quality
 from dfi._models.seeds import Seeds
 from dfi._models.stack import SuperLearner
@@ -356,7 +359,6 @@ class Fits:
 
     @cached_property
     def constant(self) -> Bools:
-        """The matrix columns that do not vary among the explained rows."""
         return self.data.constant_among(self.rows)
 
     def warn_constant(self) -> None:
@@ -365,7 +367,6 @@ class Fits:
         warn_constant(self.table, new, " among the rows that are explained")
 
     def check_clusters(self) -> None:
-        """Raise where the explained rows are of one cluster, which has no standard errors."""
         weights = self.weights.take(self.rows)
         if not isinstance(weights.dependence, Clusters):
             return
@@ -512,7 +513,6 @@ class Fits:
         return tuple(tuple(training.sets[k].rows for k in use.sets) for use in training.uses)
 
     def require_halves(self) -> None:
-        """Raise if halves of training rows are too small to learn anything from."""
         fewest = min(len(fold.train) for fold in self.folds)
         if fewest < 4:
             raise ValueError(
@@ -577,7 +577,6 @@ class Fits:
 
     @property
     def seconds(self) -> float:
-        """Wall-clock seconds spent on fitting full and half models so far."""
         return self.cache.seconds
 
     @cached_property
@@ -642,7 +641,6 @@ class Fits:
         return tuple(c for c in range(len(self.table.columns)) if c not in inside)
 
     def child(self, *names: str | int) -> np.random.SeedSequence:
-        """Return the seed that belongs to some names, whatever else is run."""
         return self.seeds.child(*names).sequence()
 
     def split_rows(self, *names: str | int, stratify: bool = False) -> tuple[Ints, Ints]:

@@ -199,7 +199,6 @@ class _Problem:
         self.link, self.scale = link, scale
 
     def part(self, every: int) -> _Problem:
-        """Return the problem of one row in so many."""
         rows = slice(None, None, every)
         return _Problem(self.design[rows], self.y[rows], self.weight[rows], self.link, self.scale)
 
@@ -209,7 +208,6 @@ class _Problem:
         return float(self.weight @ self.link.loss_of(self.y, margin)) + 0.5 * penalty * size
 
     def _factor(self, mean: Floats, penalty: float) -> Floats:
-        """Return the lower triangular factor of the expected second derivative."""
         curvature = self.weight * self.link.curvature(mean)
         second = (self.design * curvature[:, None]).T @ self.design
         second[np.diag_indices_from(second)] += penalty

@@ -107,7 +107,6 @@ def _by_name(name: str) -> Estimator:
 
 
 def _of_family(name: str, family: Family, loss: Loss | None) -> Estimator:
-    """Return what a name stands for where outcomes are classes, counts or positive quantities."""
     classes = family == "bernoulli"
     if name == "auto":
         return SuperLearner(family=family, loss=loss)
@@ -165,7 +164,6 @@ def warn_of_refits(estimator: Estimator, cv: object) -> None:
 
 
 def check_learner_suits_outcome(model: Estimator, outcome: Outcome) -> None:
-    """Raise if a classifier is given a quantity, or a regressor labels of classes."""
     name = type(model).__name__
     if not predicts_classes(model):
         if outcome.named and is_plain_regressor(model):
@@ -309,7 +307,6 @@ def loss_for(outcome: Outcome, loss: Loss | None) -> Loss:
 
 
 def family_of(outcome: Outcome, loss: Loss) -> Family:
-    """Return the law whose likelihood the default learner is fitted by."""
     if outcome.is_classes:
         return "bernoulli"
     if loss.name == POISSON.name:

@@ -257,7 +257,6 @@ class BoostedMargins(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         return bool(self.base.suits(n_rows, n_columns))
 
     def margin(self, rows: Floats) -> Floats:
-        """Return the sum of the two margins, before it is kept within bounds."""
         smooth = np.clip(self.base_.margin(rows), *self.base_.bounds_)
         return np.asarray(smooth + self.boosting_.margin(rows))
 

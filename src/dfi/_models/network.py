@@ -111,7 +111,6 @@ class HingeUnits(Member):
     intercept_: float
 
     def suits(self, n_rows: int, n_columns: int) -> bool:
-        """Return whether a table is narrow enough to search it for directions."""
         few = self.most_rows is None or n_rows <= self.most_rows
         return few and n_columns <= min(MAX_COLUMNS, n_rows // 2)
 
@@ -139,7 +138,6 @@ class HingeUnits(Member):
         self.reach_ = training_range(X @ self.directions_ + self.offsets_)
 
     def margin(self, rows: Floats) -> Floats:
-        """Return the network at each row, before it is kept within bounds."""
         arguments = np.clip(rows @ self.directions_ + self.offsets_, *self.reach_)
         return np.asarray(bent_hinge(arguments) @ self.slopes_ + self.intercept_)
 

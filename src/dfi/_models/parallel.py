@@ -88,7 +88,6 @@ class Workers:
         *,
         threads: bool = False,
     ) -> list[Answer]:
-        """Call a function on every task, in parallel, with a progress bar; results in order."""
         jobs = (delayed(function)(*task) for task in tasks)
         with progress_bar(self.progress, label, len(tasks), self.started) as advance:
             return gathered(jobs, self.n_jobs, advance, threads=threads)
@@ -354,7 +353,6 @@ def _packed(calls: Sequence[Call], backend: object, n_workers: int) -> Iterator[
 
 
 def _shared(calls: Sequence[Call]) -> list[object]:
-    """Return the objects that more than one call is given, as an argument or as its own."""
     found: dict[int, object] = {}
     often: Counter[int] = Counter()
     for function, arguments, named in calls:

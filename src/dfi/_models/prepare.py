@@ -23,10 +23,10 @@ from dfi._data.streams.keys import sorted_by_key
 from dfi._data.streams.parts import unwatched
 from dfi._data.streams.read import is_stream, open_stream, told_rows
 from dfi._data.survival import Times, are_times, check_horizons, read_times
+from dfi._models.adapters import survival_model
 from dfi._models.censoring import survival_outcome
 from dfi._models.cluster import is_cluster_learner
 from dfi._models.crossfit import split_data
-from dfi._models.curves import survival_model
 from dfi._models.distribution import LocationScale, distribution_outcome
 from dfi._models.fits import Cache, Fits, Scale
 from dfi._models.learners import check_learner_suits_outcome, resolve_learner
@@ -202,7 +202,6 @@ def take_times(given: dict[str, Any]) -> Times | None:
 
 
 def survival_fits(given: Mapping[str, Any], times: Times) -> Fits:
-    """Return fits of times to an event: rows are split by events, then censored ones completed."""
     data: Data = given["data"]
     cv, horizons, target = given["cv"], given["horizon"], given["target"]
     data = replace(data, outcome=Outcome(times.event.astype(np.float64), times.names[0], "real"))
@@ -229,7 +228,6 @@ def survival_fits(given: Mapping[str, Any], times: Times) -> Fits:
 
 
 def distribution_fits(given: Mapping[str, Any]) -> Fits:
-    """Return fits of a distribution, or of one of its quantiles: location and spread for all."""
     data: Data = given["data"]
     target = given["target"]
     if data.outcome.kind not in ("real", "count"):
@@ -325,7 +323,6 @@ def check_streamed(cv: SplitsLike) -> None:
 
 
 def several_named(y: object) -> bool:
-    """Return whether outcomes are given as a list of names of columns."""
     return isinstance(y, list | tuple) and bool(y) and all(isinstance(name, str) for name in y)
 
 

@@ -94,7 +94,6 @@ class Overlap:
     def of(
         cls, chances: Floats, codes: Floats, labels: Sequence[str], weights: Weights, clip: float
     ) -> Overlap:
-        """Measure the overlap by propensities of shape (arms, splits, n)."""
         counted = weights.values > 0
         chances, arm = chances[:, :, counted], codes[counted]
         known = ~np.isnan(chances[0])
@@ -326,7 +325,6 @@ def require_every_row(fits: Fits, what: str) -> None:
 
 
 def _of_classes(fits: Fits, data: Data, learner: Estimator) -> Floats:
-    """Return the probabilities of all arms for held-out rows, (arms, splits, n)."""
     models = _fits(fits, data, learner, "propensity", fits.repeats)
     shape = (len(data.outcome.classes), len(fits.repeats), data.table.n_rows)
     values = np.full(shape, np.nan)
@@ -338,7 +336,6 @@ def _of_classes(fits: Fits, data: Data, learner: Estimator) -> Floats:
 
 
 def _require_arms(fits: Fits, arms: Sequence[Bools], outcome: Outcome, treatment: Outcome) -> None:
-    """Raise if a fold has too few rows of an arm, or only one class of its outcomes."""
     counted = fits.weights.values > 0
     for fold in fits.folds:
         for label, rows in zip(treatment.classes, arms, strict=True):

@@ -134,7 +134,6 @@ class BoundedRidge(Member):
         return self
 
     def _solve(self, X: Floats, y: Floats, weight: Floats) -> Floats:
-        """Fit the coefficients, and return the residuals of rows left out."""
         self.center_, deviation = column_moments(X, weight)
         varies = deviation > 0
         scale = np.where(varies, deviation, 1.0)
@@ -174,7 +173,6 @@ class QuadraticRidge(BoundedRidge):
         return residuals
 
     def value(self, rows: Floats) -> Floats:
-        """Return the polynomial at each row, before it is kept within bounds."""
         away = rows - self.center_
         curved = np.einsum("ij,ij->i", away @ self.quadratic_, away)
         return np.asarray(self.intercept_ + away @ self.linear_ + curved)

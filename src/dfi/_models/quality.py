@@ -52,8 +52,6 @@ LOSS_NAMES = {
 
 
 class CalibrationBin(NamedTuple):
-    """Rows of like predictions: their mean prediction, the share observed, how many they are."""
-
     predicted: float
     observed: float
     n_rows: int

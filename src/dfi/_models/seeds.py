@@ -34,7 +34,6 @@ class Seeds:
         return np.random.default_rng(self.sequence())
 
     def integer(self) -> int:
-        """Return a number for libraries that take seeds of 32 bits."""
         return int(self.sequence().generate_state(1)[0])
 
 

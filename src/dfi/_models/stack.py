@@ -114,7 +114,6 @@ class MeanOutcome(RegressorMixin, BaseEstimator):
         self.family = family
 
     def fit(self, X: Floats, y: Floats, sample_weight: Floats | None = None) -> Self:
-        """Take the mean, strictly inside the domain of the family."""
         self.n_features_in_ = np.shape(X)[1]
         self.coef_ = np.zeros(self.n_features_in_)
         self.intercept_ = float(np.average(y, weights=sample_weight))
@@ -329,7 +328,6 @@ class SuperLearner(RegressorMixin, BaseEstimator):
             )
 
     def member_list(self, seed: int) -> Members:
-        """Return the members, unfitted: those given, or the family's default."""
         if self.members is not None:
             return self.members
         if self.family == "gaussian":
@@ -347,7 +345,6 @@ class SuperLearner(RegressorMixin, BaseEstimator):
         seed: int,
         survival: Survival | None,
     ) -> None:
-        """Weigh the members by their out-of-fold loss."""
         mass = np.ones(len(y)) if weight is None else weight
         chosen = np.isin(np.arange(len(members)), used)
         held_out = np.zeros((len(y), len(used)))
@@ -371,7 +368,6 @@ class SuperLearner(RegressorMixin, BaseEstimator):
         return found
 
     def member_predictions(self, X: Floats) -> Floats:
-        """Return what each member predicts, (n, members); NaN for those that sit out."""
         columns = [
             np.full(len(X), np.nan) if member is None else _predict(member, X)
             for member in self.estimators_
@@ -412,7 +408,6 @@ def risk_of(
     second: Floats,
     share: float = VARIANCE_SHARE,
 ) -> Risk | LossRisk:
-    """Return the risk of averages of members on rows, by a loss; squared error by default."""
     if loss is None or loss.is_square or not loss.has_generator:
         return Risk.of(y, mass, first, second, share)
     return LossRisk(loss, y, mass, first, second, share)
@@ -564,7 +559,6 @@ class LossRisk:
         return np.asarray(gradient), np.asarray(quadratic)
 
     def _bend(self, p: Floats) -> Floats:
-        """Return half of the generator's second derivative."""
         if self.loss.curvature is not None:
             return self.loss.half_curvature(p)
         return np.ones_like(p)

@@ -73,7 +73,6 @@ class Submodels:
         return square and is_least_squares(self.fits.learner)
 
     def predictions(self, subsets: Sequence[Sequence[int]], label: str = "refitting") -> Floats:
-        """Return the out-of-fold predictions of each subset of columns, (n_rows, n_subsets)."""
         values = np.full((self.fits.table.n_rows, len(subsets)), np.nan)
         by_fold = self.by_fold([subsets] * len(self.fits.folds), label)
         for fold, predicted in zip(self.fits.folds, by_fold, strict=True):
@@ -83,7 +82,6 @@ class Submodels:
     def by_fold(
         self, subsets: Sequence[Sequence[Sequence[int]]], label: str = "refitting"
     ) -> list[Floats]:
-        """Return each fold's held-out predictions from its own subsets of columns."""
         keys = [[(k, frozenset(s)) for s in of_fold] for k, of_fold in enumerate(subsets)]
         everything = frozenset(range(len(self.fits.table.columns)))
         for k, fold in enumerate(self.fits.folds):
@@ -105,7 +103,6 @@ class Submodels:
         return {key: self.fits.guarded(value) for key, value in found.items()}
 
     def every_class(self, wanted: list[Submodel], label: str) -> dict[Submodel, Floats]:
-        """Return the held-out probabilities of all classes, (n_test, classes)."""
         missing = [key for key in wanted if key not in self._classes]
         if missing:
             self._classes |= self._refit(missing, label)
@@ -261,7 +258,6 @@ def is_least_squares(learner: Estimator) -> bool:
 def least_squares(
     matrix: Floats, target: Floats, mass: Floats, positions: Ints
 ) -> Callable[[Floats], Floats]:
-    """Fit (weighted) least squares on scaled columns and return it as a function of full rows."""
     share, centre, scale, level = _moments(matrix, target, mass)
     root = np.sqrt(share)
     scaled = (matrix - centre) / scale * root[:, None]
@@ -383,7 +379,6 @@ def _narrow(model: Estimator, names: list[str], kept: frozenset[str]) -> Estimat
 def _readable(
     parts: list[tuple[str, Estimator]], names: list[str], kept: frozenset[str]
 ) -> list[tuple[str, Estimator]]:
-    """Return the parts that still have something to read, narrowed."""
     readable = []
     for name, part in parts:
         try:
@@ -425,7 +420,6 @@ def _narrow_transformer(
 def _as_written(
     columns: str | int | slice | Iterable[object], remaining: list[str], left: list[str]
 ) -> str | int | list[str] | list[int]:
-    """Return columns by name or by place, as they were given."""
     if isinstance(columns, str):
         return columns
     if isinstance(columns, int | np.integer):

@@ -152,7 +152,6 @@ class TemperatureScaled(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     @property
     def gives_shares(self) -> bool:
-        """Whether probabilities are shares of rows, and are shrunk, not cooled."""
         return isinstance(final_step(self.model_), SHARES)
 
     def unscaled(self, X: Floats | Frame) -> Floats:
@@ -162,7 +161,6 @@ class TemperatureScaled(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return log_odds(self.model_, X)
 
     def with_scale(self, number: float) -> TemperatureScaled:
-        """Return the same fitted classifier with another temperature, or shrinkage for shares."""
         found = copy.copy(self)
         if self.gives_shares:
             found.shrinkage_ = number
@@ -202,7 +200,6 @@ class TemperatureScaled(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
 
 def final_step(model: Estimator) -> Estimator:
-    """Return what predicts at the end of a pipeline or inside a search."""
     model = getattr(model, "best_estimator_", model)
     return final_step(model.steps[-1][1]) if isinstance(model, Pipeline) else model
 

@@ -34,7 +34,6 @@ def weight_arguments(model: Estimator, weights: Floats | None) -> dict[str, Floa
 
 
 def weight_names(model: Estimator) -> tuple[str, ...]:
-    """Return the names by which weights reach a regression, those of other steps that ask too."""
     if isinstance(model, Pipeline):
         *others, (name, final) = model.steps
         inside = tuple(f"{name}__{own}" for own in weight_names(final))
@@ -50,7 +49,6 @@ def weight_names(model: Estimator) -> tuple[str, ...]:
 
 
 def check_takes_weights(learner: Estimator) -> None:
-    """Raise if a learner would silently ignore the weights."""
     if weight_names(learner):
         return
     outer, part = None, learner

@@ -141,7 +141,6 @@ class Run:
         return replace(result, spec=spec, latent=latent)
 
     def write_results(self, results: Mapping[str, dfi.Importance], folder: Path) -> None:
-        """Write each of several results to a file named after its label."""
         for label, result in results.items():
             name = re.sub(r"[^\w.]+", "-", label).strip("-")
             self.named(result).save(folder / f"{name}.dfi")
@@ -452,7 +451,6 @@ def change(
 
 
 def quality_facts(quality: Quality) -> dict[str, object]:
-    """Return the loss and how much of it is explained, for machines."""
     from dfi.results.views import finite
 
     facts: dict[str, object] = {
@@ -468,7 +466,6 @@ def quality_facts(quality: Quality) -> dict[str, object]:
 def read_grid(
     transports: str | None, epsilons: str | None, *, solved: bool
 ) -> tuple[list[str] | None, list[float] | None]:
-    """Return the transports or the epsilons that :func:`dfi.sensitivity` is asked for."""
     if transports is not None and epsilons is not None:
         raise Refused("give --transports or --epsilons, not both")
     if transports is not None:
@@ -506,7 +503,6 @@ def command_text(context: typer.Context) -> str:
 
 
 def _option(names: list[str]) -> str:
-    """Return the first of an option's names that is a word."""
     return next((name for name in names if name.startswith("--")), names[0])
 
 

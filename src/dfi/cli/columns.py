@@ -217,7 +217,6 @@ def with_dates(
 
 
 def read_dates(column: pl.Series) -> pl.Series | None:
-    """Return a column of texts as dates or times, None where they are none; raise for two ways."""
     if column.dtype != pl.String or column.null_count() == len(column):
         return None
     texts = column.str.strip_chars()
@@ -272,7 +271,6 @@ _LETTERS = {"Y": "YYYY", "m": "MM", "d": "DD", "H": "hh", "M": "mm", "S": "ss"}
 def with_fewer_levels(
     frame: pl.DataFrame, names: Sequence[str], request: Request, console: Console
 ) -> pl.DataFrame:
-    """Keep the most frequent levels of categories, and make one of the others."""
     limit = request.max_levels
     if limit is None:
         return frame
@@ -306,7 +304,6 @@ def with_fewer_levels(
 def block_groups(
     features: Sequence[str], blocks: Mapping[str, Sequence[str]]
 ) -> dict[str, list[str]]:
-    """Return the groups that make one unit of the parts of each date, and one of every column."""
     owner = {part: name for name, parts in blocks.items() for part in parts}
     groups: dict[str, list[str]] = {}
     for feature in features:

@@ -97,7 +97,6 @@ class Refusals:
 
     @contextmanager
     def of(self, name: str) -> Iterator[None]:
-        """Note a failure as that of a column, and go on."""
         try:
             yield
         except Failure as error:
@@ -273,8 +272,6 @@ class Console:
 
     @contextmanager
     def warnings(self) -> Iterator[None]:
-        """Say Python warnings as sentences."""
-
         def show(message: Warning | str, category: type[Warning], *_: object) -> None:
             if not issubclass(category, (DeprecationWarning, PendingDeprecationWarning)):
                 self.warn(str(message))
@@ -298,7 +295,6 @@ def print_path(path: Path) -> None:
 
 
 def print_lines(text: str) -> None:
-    """Print a text of several lines, in which names may say anything."""
     typer.echo(printable(text, keep="\n"))
 
 
@@ -387,7 +383,6 @@ def _share_of(row: Mapping[str, Any]) -> str:
 
 
 def leading(rows: Rows) -> str:
-    """Return the first three units with their shares, scores and intervals on one line."""
     from dfi.results.numbers import number
     from dfi.results.views import shorten
 

@@ -53,7 +53,6 @@ class Spelling:
 
 
 def decoded(content: bytes, label: str, encoding: str) -> bytes:
-    """Return text as UTF-8 without a byte order mark."""
     if content.startswith((b"\xff\xfe", b"\xfe\xff")) and encoding == "utf-8":
         encoding = "utf-16"
     try:
@@ -76,7 +75,6 @@ def decoded(content: bytes, label: str, encoding: str) -> bytes:
 
 
 def read_delimited(own: str, content: bytes, label: str, written: Spelling) -> pl.DataFrame:
-    """Read a table whose fields are separated by what the format has, or by what they show."""
     text = decoded(content, label, written.encoding)
     if b"\0" in text:
         line = text[: text.index(b"\0")].count(b"\n") + 1

@@ -188,7 +188,6 @@ def resolve_transport(
 
 
 def resolve_model(request: Request, console: Console) -> tuple[object, bool]:
-    """Return a learner's name or a loaded model, and whether it is already fitted."""
     model = request.model
     if model in LEARNERS:
         return model, False

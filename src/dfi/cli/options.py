@@ -387,7 +387,6 @@ def with_request(*, without: Sequence[str] = ()) -> Callable[[Command], Command]
 
 
 def split_names(names: list[str] | None) -> list[str]:
-    """Return the names of options that may be repeated or separated by commas."""
     return [part.strip() for entry in names or [] for part in entry.split(",") if part.strip()]
 
 

@@ -71,7 +71,6 @@ def read_file(
     na_values: Sequence[str] = (),
     categorical: Sequence[str] = (),
 ) -> pl.DataFrame:
-    """Read a table from a file, or from standard input where the path is ``-``."""
     label = "standard input" if path == "-" else path
     content = _content(path, label, max_unpacked)
     if not content.strip():
@@ -202,7 +201,6 @@ _UNPACKERS: dict[str, Callable[[io.BytesIO], Native]] = {
 
 
 def _unpacked(content: bytes, packed: str, label: str, max_unpacked: int | None) -> bytes:
-    """Return what a file holds, and stop where it is more than a file of its size may."""
     most = FREE_BYTES + RATIO * len(content) if max_unpacked is None else max_unpacked * 10**6
     try:
         with _UNPACKERS[packed](io.BytesIO(content)) as stream:
@@ -271,7 +269,6 @@ def _read_arrow(content: bytes, label: str, _spelling: Spelling) -> pl.DataFrame
 
 
 def _require_sound_parquet(file: io.BytesIO | str) -> None:
-    """Raise where a Parquet file contradicts itself, as :func:`_require_sound` does."""
     try:
         for _ in parquet_batches(file):
             pass
@@ -363,7 +360,6 @@ _READERS: dict[str, Callable[[bytes, str, Spelling], pl.DataFrame]] = {
 
 
 def read_groups_file(path: str) -> pl.DataFrame | dict[str, list[str]]:
-    """Return groups from a table, or from a JSON object ``{group: [features]}``."""
     if path.lower().endswith(".json"):
         try:
             members = json.loads(_content(path, path, None), object_pairs_hook=_unique)

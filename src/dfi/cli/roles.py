@@ -37,8 +37,6 @@ FEW_CLASSES = 10
 
 @dataclass(frozen=True)
 class Selection:
-    """A table taken apart by the roles of its columns."""
-
     features: pl.DataFrame
     target: pl.Series
     others: dict[str, pl.Series]
@@ -150,7 +148,6 @@ def select_lazily(frame: pl.LazyFrame, request: Request, console: Console) -> pl
 
 
 def _check_names(columns: Sequence[str], request: Request) -> list[str]:
-    """Return the columns to drop; raise for a name that there is not, or a role of the target's."""
     drop = split_names(request.drop)
     for option, name in request.roles.items():
         if name is not None:
@@ -169,7 +166,6 @@ def _check_names(columns: Sequence[str], request: Request) -> list[str]:
 
 
 def _check_roles(frame: pl.DataFrame, request: Request) -> None:
-    """Raise if a column has two roles that exclude each other, or no values for its role."""
     for option in ("weights", "frequency-weights"):
         name = request.roles[option]
         if name is not None and not frame[name].dtype.is_numeric():
@@ -191,7 +187,6 @@ def _check_roles(frame: pl.DataFrame, request: Request) -> None:
 
 
 def _first_odd(column: pl.Series) -> str:
-    """Return the first value of a column that is not a number, shortened."""
     texts = map(str, column.drop_nulls().to_list())
     return next((text for text in texts if spelling(text) != ""), "")[:30]
 
@@ -213,7 +208,6 @@ def _refuse_text_target(target: pl.Series, request: Request) -> None:
 
 
 def _explainable(target: pl.Series) -> pl.Series:
-    """Return a target of numbers or labels; dates, lists and the like are neither."""
     labels = (pl.String, pl.Categorical, pl.Enum)
     if target.dtype == pl.Boolean or target.dtype.is_numeric() or target.dtype in labels:
         return target
@@ -226,7 +220,6 @@ def _explainable(target: pl.Series) -> pl.Series:
 
 
 def label(target: pl.Series, text: str) -> object:
-    """Return the value of a target that a text of the command line means."""
     values = target.drop_nulls().unique().to_list()
     for value in values:
         if str(value) == text or (isinstance(value, bool) and str(value).lower() == text.lower()):
@@ -248,7 +241,6 @@ def label(target: pl.Series, text: str) -> object:
 
 
 def _without(frame: pl.DataFrame, names: list[str], console: Console) -> pl.DataFrame:
-    """Return the rows in which none of some columns is missing, and say how many are not there."""
     for name in names:
         absent = frame[name].null_count()
         if absent == frame.height:

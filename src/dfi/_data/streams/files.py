@@ -217,7 +217,6 @@ def kind_told(content: bytes) -> str:
 
 
 def _refuse_other_kinds(path: Path) -> None:
-    """Raise if a file is not what its name says, before a library fails on it in its own words."""
     suffix = path.suffix.lower()
     named = "Parquet" if suffix in PARQUET else "Arrow" if suffix in ARROW else "CSV"
     with path.open("rb") as stream:

@@ -54,8 +54,6 @@ class Pieces:
 
 @dataclass(frozen=True, eq=False)
 class TakeWork:
-    """Take the rows of a part that have some places or keys (None: all)."""
-
     roles: Roles
     places: Ints | None
 

@@ -131,7 +131,6 @@ class Witness:
     moved: bool = False
 
     def compare(self, columns: Sequence[str], seen: Digest) -> None:
-        """Raise if the rows are others than before; remember if only their order is."""
         known = self.first.setdefault(tuple(columns), seen)
         if known.rows and not seen.rows:
             raise ValueError(
@@ -209,7 +208,6 @@ def unique_keys(keys: Ints) -> Ints:
 
 
 def sorted_by_key(X: Frame, row_id: str, given: Mapping[str, object]) -> Frame:
-    """Return a frame in memory in the order of the keys of its rows, without their column."""
     for role in ("y", "sample_weight", "frequency_weight", "clusters"):
         if given.get(role) is not None and not isinstance(given[role], str):
             raise TypeError(

@@ -86,8 +86,6 @@ def open_lazy(X: Native) -> LazyPolars | ArrowStream:
 
 
 class Spool:
-    """The rows of a stream that can be read only once, in a file that goes with this."""
-
     def __init__(self, stream: Native) -> None:
         pa = importlib.import_module("pyarrow")
         self.folder = tempfile.mkdtemp(prefix="dfi-")
@@ -111,7 +109,6 @@ def _names(X: Native) -> list[str]:
 
 @contextmanager
 def _readable(what: str) -> Iterator[None]:
-    """Tell in one sentence what a lazy table fails with: whatever is in it runs only now."""
     try:
         yield
     except Exception as error:
@@ -123,7 +120,6 @@ def _readable(what: str) -> Iterator[None]:
 
 
 def _read_from(batches: Callable[[], Iterable[Native]], what: str) -> Iterator[Native]:
-    """Yield batches, each read so that failures are told."""
     with _readable(what):
         rest = iter(batches())
     while True:
@@ -136,8 +132,6 @@ def _read_from(batches: Callable[[], Iterable[Native]], what: str) -> Iterator[N
 
 @dataclass(frozen=True, eq=False)
 class LazyPolars(InOrder):
-    """A LazyFrame, collected some rows at a time by polars' streaming engine."""
-
     frame: Native
     labels: Mapping[str, object]
     library: Library = "polars"

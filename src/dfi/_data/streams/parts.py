@@ -51,8 +51,6 @@ class Work(Protocol[Answer]):
 
 @dataclass(frozen=True, eq=False)
 class Opened:
-    """A part taken apart: its columns by name, read when they are asked for."""
-
     labels: Mapping[str, object]
     columns: Mapping[str, Native]
     n_rows: int
@@ -89,7 +87,6 @@ def open_part(part: Frame) -> Opened:
 
 
 def plain_frame(batch: Native, names: list[str], library: Library) -> Frame:
-    """Return some columns of a batch of Arrow as a frame, text in dictionaries as text."""
     table = plain_table(importlib.import_module("pyarrow").Table.from_batches([batch]), names)
     return importlib.import_module("polars").from_arrow(table) if library == "polars" else table
 
@@ -154,8 +151,6 @@ class Partitions(ABC):
 
 
 class InOrder(Partitions):
-    """Parts that are read one after the other, here."""
-
     @property
     def witness(self) -> Witness | None:
         """Who compares each read with the first, where rows may come in another order."""
@@ -194,7 +189,6 @@ class InOrder(Partitions):
         return total
 
     def total(self, starts: Ints | None) -> int:
-        """Return how many parts there are, as far as it is known; 0 where it is not."""
         return 0 if starts is None else len(starts)
 
 

@@ -113,7 +113,6 @@ class Stream:
 
 
 def told_rows(row_id: str | None, *, keyed: bool) -> dict[str, str]:
-    """Return what a specification says of rows that are not known by their places."""
     if not keyed:
         return {}
     by = "the content of a row" if row_id is None else f"the column {row_id!r}"
@@ -178,7 +177,6 @@ def open_stream(
 
 
 def open_parts(X: TableLike, given: Mapping[str, object]) -> tuple[Partitions, dict[str, str]]:
-    """Return a table in parts, and the columns that hold what is given beside it."""
     if is_dask(X):
         if given.get("y", "") is None:
             raise ValueError(

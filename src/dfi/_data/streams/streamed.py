@@ -53,8 +53,6 @@ def columns_of(state: SchemaState) -> tuple[Column, ...]:
 
 @dataclass(frozen=True, eq=False)
 class OutcomeBlock(RowBlock):
-    """Rows with their outcome: quantities, or the numbers of their classes; and their keys."""
-
     y: Floats
     keys: Ints | None = None
 
@@ -145,7 +143,6 @@ class Rows(NamedTuple):
     y: Floats
 
     def at(self, places: Ints) -> Rows:
-        """Return those in some of the places, in the order of places, copies told apart."""
         rows = np.flatnonzero(np.isin(self.places, places))
         rows = rows[np.argsort(self.places[rows], kind="stable")]
         return Rows(
@@ -168,8 +165,6 @@ class Gathered:
 
 @dataclass(frozen=True, eq=False)
 class Gather:
-    """Keep the rows of a block that stand in some places, ascending (None: all)."""
-
     places: Ints | None
 
     def __call__(self, block: RowBlock) -> Gathered:
@@ -276,7 +271,6 @@ class StreamedSource(RowSource):
         return [np.sort(own.keys) for own in found]
 
     def gather(self, draw: tuple[int, np.random.SeedSequence] | None) -> Rows:
-        """Return a random sample of the rows (None: all), with weights and outcomes."""
         row_id = self.encoder.roles.row_id
         if draw is None:
             found = self.reduce(Gather(None), "gathering rows").rows()
