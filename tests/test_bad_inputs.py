@@ -180,7 +180,7 @@ def test_all_zero_weights():
 
 
 def test_weights_of_another_length():
-    with refuses("sample_weight has 59 values and X has 60 rows"):
+    with refuses("X has 60 rows and sample_weight has 59 values"):
         explain(sample_weight=np.ones(59))
 
 
@@ -190,7 +190,7 @@ def test_counts_that_are_no_whole_numbers():
 
 
 def test_counts_of_another_length():
-    with refuses("frequency_weight has 59 values and X has 60 rows"):
+    with refuses("X has 60 rows and frequency_weight has 59 values"):
         explain(frequency_weight=np.ones(59))
 
 

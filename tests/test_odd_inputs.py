@@ -495,7 +495,7 @@ REFUSED = {
     "outcomes beyond": (lambda: explain(y=[10**400, *range(N - 1)]), "y has a number in row 0"),
     "labels of two columns": (lambda: explain(clusters=np.c_[G, G]), "clusters has 2 columns"),
     "missing labels": (lambda: explain(clusters=G.where(G > 0)), "clusters has a missing label"),
-    "few labels": (lambda: explain(clusters=G[:9]), "clusters has 9 labels and X has 60 rows"),
+    "few labels": (lambda: explain(clusters=G[:9]), "X has 60 rows and clusters has 9 values"),
     "records": (lambda: explain(X.to_records(index=False), Y), "X is a structured array: pass"),
     "sparse outcomes": (lambda: explain(y=sparse.csr_matrix(Y[:, None])), "y is a sparse matrix"),
     "four rows": (lambda: explain(A[:4], Y[:4]), "X has 4 rows, too few for two models"),

@@ -343,11 +343,6 @@ def _gamma_secant(a: Floats, b: Floats) -> Floats:
     return np.asarray(-np.where(near, series, np.arctanh(safe) / safe) / middle)
 
 
-def _pinball(y: Floats, p: Floats, quantile: float) -> Floats:
-    error = y - p
-    return np.asarray(np.maximum(quantile * error, (quantile - 1.0) * error))
-
-
 def _absolute(y: Floats, p: Floats) -> Floats:
     return np.asarray(np.abs(y - p))
 
@@ -523,7 +518,8 @@ class _Quantile:
     quantile: float
 
     def __call__(self, y: Floats, p: Floats) -> Floats:
-        return _pinball(y, p, self.quantile)
+        error = y - p
+        return np.asarray(np.maximum(self.quantile * error, (self.quantile - 1.0) * error))
 
 
 @validated

@@ -138,7 +138,7 @@ def test_pairs_of_rows_and_masks() -> None:
         (LeaveOneGroupOut(), {}, "LeaveOneGroupOut splits by groups of rows, but none were given"),
         (StratifiedKFold(5), {}, "StratifiedKFold cannot split these rows: Supported target types"),
         (11, {"groups": LABELS}, "cv=11 and clusters has only 10 different labels; use fewer"),
-        (5, {"groups": LABELS[:5]}, "clusters has 5 labels and X has 40 rows"),
+        (5, {"groups": LABELS[:5]}, "X has 40 rows and clusters has 5 values"),
         (5, {"groups": [None] + [1] * 39}, "clusters has a missing label in row 0"),
         ([], {}, "cv gives no folds."),
         ([([0, 1, 2], [2, 3])], {}, "Fold 0 tests 1 of its training rows (row 2 is the first)"),

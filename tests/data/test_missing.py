@@ -364,7 +364,7 @@ def test_lengths_are_those_of_the_whole_table() -> None:
     frame = pd.DataFrame({"a": [0.5, 1.0, 2.0, None]})
     with pytest.raises(ValueError, match="X has 4 rows and y has 3 values"):
         read_data(frame, [1.0, 2.0, 4.0], missing="drop")
-    with pytest.raises(ValueError, match="sample_weight has 3 values and X has 4 rows"):
+    with pytest.raises(ValueError, match="X has 4 rows and sample_weight has 3 values"):
         read_data(frame, [1.0, 2.0, 4.0, 3.0], sample_weight=[1, 1, 1], missing="drop")
 
 

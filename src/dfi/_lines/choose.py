@@ -39,11 +39,11 @@ from dfi._lines.trees.model import (
 )
 from dfi._lines.trees.pipelines import SCALERS
 from dfi._lines.trees.readers import read_trees, scaled_trees, verify
-from dfi._models.boosting import ObliqueBoosting
+from dfi._models.boosting import BoostedResiduals, ObliqueBoosting
 from dfi._models.encoders import reads_raw_columns
 from dfi._models.families import Link
 from dfi._models.linked import BoostedMargins, LinkedBoosting, LinkedObliqueBoosting
-from dfi._models.stack import BoostedResiduals, SuperLearner
+from dfi._models.stack import SuperLearner
 from dfi._models.temperature import TemperatureScaled
 from dfi._parameters import validated_fields
 from dfi.warnings import ExactnessWarning, warn

@@ -6,6 +6,8 @@ from itertools import combinations
 from typing import TYPE_CHECKING, Self
 
 import numpy as np
+from sklearn.base import BaseEstimator, RegressorMixin, clone
+from sklearn.utils.validation import check_is_fitted
 
 from dfi._data.levels import FEW_VALUES
 from dfi._models.network import Member, column_moments
@@ -16,7 +18,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from dfi._models.kernels_boosting import Trees
-    from dfi._types import Bools, Floats, Ints
+    from dfi._types import Bools, Estimator, Floats, Ints
 
 MOST_BINS = 256
 """Bins are numbered in one byte."""
@@ -110,6 +112,48 @@ class LeastSquaresBoosting(Member):
             self.left_, self.right_, self.value_, self.roots_, value,
         )  # fmt: skip
         return value
+
+
+class Boosted(RegressorMixin, BaseEstimator):  # type: ignore[misc]
+    """A smooth model, and boosting that goes on from what it leaves of rows left out."""
+
+    base_: Estimator
+    boosting_: Estimator
+
+    def __init__(self, *, base: Estimator, boosting: Estimator) -> None:
+        self.base = base
+        self.boosting = boosting
+
+    def fit(self, X: Floats, y: Floats, sample_weight: Floats | None = None) -> Self:
+        given = {} if sample_weight is None else {"sample_weight": sample_weight}
+        return self.fit_after(clone(self.base).fit(X, y, **given), X, y, sample_weight)
+
+    def fit_after(
+        self, base: Estimator, X: Floats, y: Floats, sample_weight: Floats | None = None
+    ) -> Self:
+        """Fit the boosting only, after a model that was fitted to the rows."""
+        raise NotImplementedError
+
+    def suits(self, n_rows: int, n_columns: int) -> bool:
+        return bool(self.base.suits(n_rows, n_columns))
+
+
+class BoostedResiduals(Boosted):
+    """Boosting of a smooth model's held-out residuals: one finds slopes, the other steps."""
+
+    def fit_after(
+        self, base: Estimator, X: Floats, y: Floats, sample_weight: Floats | None = None
+    ) -> Self:
+        del y
+        given = {} if sample_weight is None else {"sample_weight": sample_weight}
+        self.base_ = base
+        self.boosting_ = clone(self.boosting).fit(X, base.held_out_residuals_, **given)
+        self.n_features_in_ = np.shape(X)[1]
+        return self
+
+    def predict(self, X: Floats) -> Floats:
+        check_is_fitted(self, "boosting_")
+        return np.asarray(self.base_.predict(X) + self.boosting_.predict(X))
 
 
 def bins_of(X: Floats, most: int) -> tuple[list[Floats], NDArray[np.uint8], Ints]:

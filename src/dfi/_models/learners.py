@@ -25,7 +25,7 @@ from dfi._checks import did_you_mean
 from dfi._models.glm import LinkedRidge
 from dfi._models.stack import SuperLearner
 from dfi._models.temperature import TemperatureScaled, final_step
-from dfi._parameters import TARGET, argument
+from dfi._parameters import LEARNERS, TARGET, argument
 from dfi.losses import BRIER, GAMMA, POISSON, SQUARED_ERROR, Loss
 from dfi.warnings import RefitWarning, warn
 
@@ -33,16 +33,6 @@ if TYPE_CHECKING:
     from dfi._data.outcome import Outcome
     from dfi._models.families import Family
     from dfi._types import Estimator, EstimatorLike
-
-LEARNERS = {
-    "auto": "average of ridge, a polynomial, small networks and boosting, weighed for the scores",
-    "linear": "least squares on standardised columns",
-    "ridge": "ridge with a cross-validated penalty",
-    "boosting": "histogram gradient boosting, slow learning rate, early stopping",
-    "forest": "random forest, 500 trees of at least 5 rows a leaf",
-    "extra_trees": "extremely randomised trees",
-}
-
 
 LEAST_PENALTY = 1e-3
 """Of a logistic regression that is hardly penalised: where classes can be separated by a plane, it

@@ -110,18 +110,20 @@ class Predictor:
         plain = all(c.kind != "categorical" and not c.missing for c in self.table.columns)
         return plain and not self.exact
 
+    def _seen(self, points: Floats) -> Floats | Frame:
+        """Return rows as the model sees them, its own: it may work in place."""
+        own = np.array(points, dtype=np.float64, order="C")
+        return rows_seen(self.table, own, self.view, self.levels)
+
     def answer(self, points: Floats) -> Floats:
         """Return what the model says of rows as numbers, of whatever shape, unchecked."""
-        own = np.array(points, dtype=np.float64, order="C")
-        value = self._evaluate(rows_seen(self.table, own, self.view, self.levels))
+        value = self._evaluate(self._seen(points))
         if np.iscomplexobj(value) or np.ma.is_masked(value):
             raise TypeError(f"{self.name} does not predict plain numbers")
         return np.array(value, dtype=np.float64)
 
     def __call__(self, points: Floats) -> Floats:
-        """Return predictions of rows of its own, so a model that works in place changes nothing."""
-        own = np.array(points, dtype=np.float64, order="C")
-        rows = rows_seen(self.table, own, self.view, self.levels)
+        rows = self._seen(points)
         try:
             with interrupts_raised():
                 value = self._evaluate(rows)
@@ -179,9 +181,7 @@ class Predictor:
 
     def unscaled(self, points: Floats) -> Floats:
         """Return what a scaled classifier scales, (n, classes)."""
-        own = np.array(points, dtype=np.float64, order="C")
-        found = self.model.unscaled(rows_seen(self.table, own, self.view, self.levels))
-        return np.asarray(found, dtype=np.float64)
+        return np.asarray(self.model.unscaled(self._seen(points)), dtype=np.float64)
 
     def _of_class(self, value: Native) -> Floats:
         classes, k = np.asarray(value), self.explained_class

@@ -28,6 +28,7 @@ squares of errors above are what two models lose together and each alone
 from __future__ import annotations
 
 import copy
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
 
 import numpy as np
@@ -38,7 +39,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.validation import check_is_fitted, check_random_state, validate_data
 
-from dfi._models.boosting import LeastSquaresBoosting, ObliqueBoosting
+from dfi._models.boosting import Boosted, BoostedResiduals, LeastSquaresBoosting, ObliqueBoosting
 from dfi._models.cox import CoxMean
 from dfi._models.families import FAMILIES, Link
 from dfi._models.glm import LinkedQuadratic, LinkedRidge
@@ -128,54 +129,13 @@ class MeanOutcome(RegressorMixin, BaseEstimator):
         return np.full(len(X), self.intercept_)
 
 
-class BoostedResiduals(RegressorMixin, BaseEstimator):
-    """Boosting of a smooth model's held-out residuals: one finds slopes, the other steps."""
-
-    base_: Estimator
-    boosting_: Estimator
-
-    def __init__(self, *, base: Estimator, boosting: Estimator) -> None:
-        self.base = base
-        self.boosting = boosting
-
-    def fit(self, X: Floats, y: Floats, sample_weight: Floats | None = None) -> Self:
-        given = {} if sample_weight is None else {"sample_weight": sample_weight}
-        return self.fit_after(clone(self.base).fit(X, y, **given), X, sample_weight)
-
-    def fit_after(self, base: Estimator, X: Floats, sample_weight: Floats | None = None) -> Self:
-        """Fit the boosting only, to the residuals of a model that was fitted to the rows."""
-        given = {} if sample_weight is None else {"sample_weight": sample_weight}
-        self.base_ = base
-        self.boosting_ = clone(self.boosting).fit(X, base.held_out_residuals_, **given)
-        self.n_features_in_ = np.shape(X)[1]
-        return self
-
-    def suits(self, n_rows: int, n_columns: int) -> bool:
-        return bool(self.base.suits(n_rows, n_columns))
-
-    def predict(self, X: Floats) -> Floats:
-        check_is_fitted(self, "boosting_")
-        return np.asarray(self.base_.predict(X) + self.boosting_.predict(X))
-
-
 def default_members(random_state: int) -> Members:
-    """Return the stack's members.
-
-    The mean; a linear trend; all squares and products; a network, which sees oblique directions;
-    boosting; boosting after the polynomial and after the network; boosting along sums and
-    differences of columns; a stiffer network. Trees stay within the outcomes of their rows; the
-    linear trend and the polynomial within their values there, the units of a network within
-    theirs, and a quarter further (:func:`~dfi._models.network.training_range`).
+    """Return the stack's members: none goes far beyond the range of its training rows.
 
     Six models of the kinds in ``benchmarks/coverage_models.py``, 500 rows, 11 samples each:
-    intervals of nominal 90 % around scores of the true regression's own error covered .49 to .92
-    (mean .79) without the last one, .70 to .91 (.83) with it, and .66 to .91 (.82) without the
-    polynomial; extrapolated (:class:`~dfi.methods.Disentangled`) .84 to .92 (.88), all by the cross
-    risk alone. The stiff network is for weak signals: it raises R2 on the diabetes data from .488
-    to .496. Randomised trees gained nothing on any of these, at four times the cost of boosting.
-
-    Missing values reach all members as the mean of the observed and an indicator, which keeps the
-    linear member, the polynomial and the network in closed form.
+    intervals of nominal 90 % covered .79 on average without the stiff network, which is for weak
+    signals, .83 with it, and .82 without the polynomial; extrapolated .88, all by the cross risk
+    alone. Randomised trees gained nothing, at four times the cost of boosting.
     """
     quadratic = QuadraticRidge()
     network = BentHingeNetwork(random_state=random_state)
@@ -197,22 +157,14 @@ def default_members(random_state: int) -> Members:
 
 
 def family_members(family: Family, random_state: int) -> Members:
-    """Return the stack's members for classes, counts or positive quantities.
+    """Return the stack's members behind a link, for classes, counts or positive quantities.
 
-    Those of :func:`default_members`, each behind the family's link and fitted by its likelihood,
-    but for boosting after the network. Judged by what two stacks of 400 rows each lose together
-    beyond the true probabilities, on six models of classes (lines, products, steps, a cosine, a
-    maximum; 3 samples each): without boosting after the polynomial .019 nats in the place of .014
-    on a product with a step, without oblique boosting .017 in the place of .013 on the cosine;
-    boosting after the network changed nothing on any of them by more than .001, and its line means
-    are the costliest of all. The stiff network is for weak signals and many columns: alone its
-    log-loss is .081 on the breast cancer data from 228 rows, and .110 with a third of the penalty.
-
-    Log-loss out of five folds, this stack, the one of squared error (its probabilities kept within
-    [.001, .999]), scikit-learn's histogram boosting and logistic regression: breast cancer .073,
-    .085, .105, .074; 1,000 rows of a linear log-odds .494, .503, .670, .494; of one with a product
-    .553, .552, .721, .648. These models also chose among the members, so the figures lean towards
-    this stack; counts and positive quantities took the settings of classes over untuned.
+    Judged by what two stacks of 400 rows lose together on six models of classes, 3 samples each:
+    .019 nats in the place of .014 on a product with a step without boosting after the polynomial,
+    .017 in the place of .013 on a cosine without oblique boosting. Boosting after the network
+    changed nothing by more than .001, and its line means are the costliest. The same models chose
+    the members, so these figures lean towards the stack; counts and positive quantities took the
+    settings of classes over untuned.
     """
     quadratic = LinkedQuadratic(family=family, bounded=True)
     network = LinkedNetwork(family=family, random_state=random_state)
@@ -469,6 +421,7 @@ class Risk:
         return np.asarray(weights / weights.sum())
 
 
+@dataclass(frozen=True, eq=False)
 class LossRisk:
     r"""The risk of every average of some members under a loss that is not a square.
 
@@ -478,17 +431,12 @@ class LossRisk:
     :math:`\kappa` the :func:`variance_share`. Risks of different rows add up: the rows are kept.
     """
 
-    def __init__(
-        self,
-        loss: Loss,
-        y: Floats,
-        mass: Floats,
-        first: Floats,
-        second: Floats,
-        share: float = VARIANCE_SHARE,
-    ) -> None:
-        self.loss, self.y, self.mass = loss, y, mass
-        self.first, self.second, self.share = first, second, share
+    loss: Loss
+    y: Floats
+    mass: Floats
+    first: Floats
+    second: Floats
+    share: float = VARIANCE_SHARE
 
     def __add__(self, other: LossRisk) -> LossRisk:
         return LossRisk(
@@ -597,18 +545,14 @@ def fit_members(
             continue
         if isinstance(member, CoxMean) and survival is not None:
             model = clone(member).fit_times(X, survival, weight)
-        elif isinstance(member, BoostedResiduals | BoostedMargins):
-            if id(member.base) not in bases:
-                bases[id(member.base)] = _fit(clone(member.base), X, y, weight)
-            base = bases[id(member.base)]
-            if isinstance(member, BoostedMargins):
-                model = clone(member).fit_after(base, X, y, weight)
-            else:
-                model = clone(member).fit_after(base, X, weight)
         else:
-            if id(member) not in bases:
-                bases[id(member)] = _fit(clone(member), X, y, weight)
-            model = bases[id(member)]
+            followed = isinstance(member, Boosted)
+            first = member.base if followed else member
+            if id(first) not in bases:
+                bases[id(first)] = _fit(clone(first), X, y, weight)
+            model = bases[id(first)]
+            if followed:
+                model = clone(member).fit_after(model, X, y, weight)
         fitted.append(model)
     return fitted
 

@@ -79,21 +79,12 @@ N_SHRINKAGES = 30
 class TemperatureScaled(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     r"""A classifier whose probabilities are scaled by log-loss on rows that it was not fitted on.
 
-    Part of the rows is held out, the classifier fitted on the others, and one number chosen by
-    log-loss on those held out: the factor :math:`\tau` of the margins, or for classifiers whose
-    probabilities are shares of rows (forests, extra trees, bagging, neighbours, decision trees)
-    the part :math:`\lambda` of the prevalence that is mixed in. The model that was scaled is the
-    model that is used: fitted anew on all rows it would be surer of itself or less, and the number
-    would be another model's.
-
-    Cross-fitted models need no rows held out of their own: those that other folds hold out tell
-    the number, and by what two models lose together (:class:`ScaleRisk`,
-    :func:`~dfi._models.crossfit.cross_fit`). That number is closer to 1. A single model is cooled
-    because it is noisy, and noise is what two models do not have in common; cooled for its own sake
-    it finds too little. LightGBM (100 trees of 7 leaves) on 1000 rows of a logistic model with
-    scores of .107, .053 and .074 nats, 100 samples: bias -.012, -.004, -.010 and 90 % intervals
-    that cover .55, .73, .58 of the time with rows held out of each half; -.006, -.002, -.005 and
-    .80, .89, .86 with those of other folds.
+    The model that was scaled is the model that is used: fitted anew on all rows, it would need
+    another number. Cross-fitted models take theirs from rows that other folds hold out, by what two
+    models lose together (:class:`ScaleRisk`): a single model is cooled for its noise, which two do
+    not have in common, and then finds too little. LightGBM on 1000 rows of a logistic model, 100
+    samples: 90 % intervals cover .55, .73, .58 with rows held out of each half, .80, .89, .86 with
+    those of other folds.
     """
 
     model_: Estimator
@@ -205,12 +196,7 @@ def final_step(model: Estimator) -> Estimator:
 
 
 def _temperature(margins: Floats, codes: Ints, weight: Floats) -> float:
-    """Return the factor of least held-out log-loss, with a weak pull towards 1.
-
-    The pull is that of a normal prior for its logarithm. LightGBM of 400 rows, 25 samples, log-loss
-    on new rows: .5385 without it, .5380 with a deviation of 1, .5373 with .5; trees that fit too
-    closely .5758, .5761, .5826. So few rows have a say, and do not decide alone.
-    """
+    """Return the factor of least held-out log-loss, under a normal prior for its logarithm."""
     own = margins[np.arange(len(codes)), codes]
     weight = weight * len(weight) / weight.sum()
 

@@ -40,8 +40,6 @@ if TYPE_CHECKING:
 
     import polars as pl
 
-    from dfi._models.quality import Quality
-
 EXPLAIN_FILES = ("importance.csv", "importance.parquet", "result.dfi", "report.html", "log.txt")
 GROUP_FILES = ("groups.csv", "groups.parquet")
 KEEP_FILES = ("keep.csv", "keep.parquet")
@@ -196,8 +194,8 @@ def explain(
         from dfi.methods.stages import answers_interrupts
         from dfi.report.sections import section_summaries
         from dfi.results.text import everyday_text
-        from dfi.results.views import finite, unit_rows
-        from dfi.results.words import explained_of, null_label, quality_text, sample_text
+        from dfi.results.views import unit_rows
+        from dfi.results.words import quality_text, sample_text
 
         answers_interrupts.set(True)
         result = run.named(
@@ -261,32 +259,16 @@ def explain(
             )
 
     def show() -> None:
-        print_table(
-            rows,
-            level=result.level,
-            top=top,
-            unit=unit,
-            null=null_label(result.spec),
-            whole=explained_of(result.spec),
-            trust=str(result.trust),
-        )
+        print_table(result, rows, top=top)
         for further in (kept, *sections):
             if further is not None:
                 print_lines(repr(further))
 
-    r2 = finite(quality.r2)
+    sampled = ("explained_rows", "explained_of", "why")
     run.end(
         {
-            "trust": result.trust.as_dict(),
-            "n_rows": quality.n_rows,
-            **{
-                name: result.spec[name]
-                for name in ("explained_rows", "explained_of", "why")
-                if name in result.spec
-            },
-            "r2": r2,
-            **quality_facts(quality),
-            "level": result.level,
+            **result_facts(result),
+            **{name: result.spec[name] for name in sampled if name in result.spec},
             "standard_errors": words,
             "features": rows,
             **({} if kept is None else {"keep": kept.as_dict()}),
@@ -450,10 +432,15 @@ def change(
         raise typer.Exit(CHANGED)
 
 
-def quality_facts(quality: Quality) -> dict[str, object]:
+def result_facts(result: dfi.Importance) -> dict[str, object]:
     from dfi.results.views import finite
 
+    quality = result.quality
     facts: dict[str, object] = {
+        "trust": result.trust.as_dict(),
+        "n_rows": quality.n_rows,
+        "r2": finite(quality.r2),
+        "level": result.level,
         "loss": quality.loss,
         "skill": finite(quality.skill),
         "skill_name": quality.skill_name,
@@ -580,37 +567,18 @@ def show(
             raise Refused(f"{result} holds no latent scores")
         scores = scores.latent
     from dfi.results.file import thaw
-    from dfi.results.views import SPACES, finite, unit_rows
-    from dfi.results.words import explained_of, null_label, outcome_of, quality_text
+    from dfi.results.views import unit_rows
+    from dfi.results.words import outcome_of, quality_text
 
     rows, quality = unit_rows(scores), scores.quality
     if as_json:
-        print_json(
-            {
-                "space": scores.space,
-                "trust": scores.trust.as_dict(),
-                "n_rows": quality.n_rows,
-                "r2": finite(quality.r2),
-                **quality_facts(quality),
-                "level": scores.level,
-                "features": rows,
-                "spec": thaw(scores.spec),
-            }
-        )
+        facts = {"space": scores.space, **result_facts(scores)}
+        print_json({**facts, "features": rows, "spec": thaw(scores.spec)})
         return
     outcome = outcome_of(scores.spec, scores.by_outcome)
     about = "" if outcome is None or outcome.text is None else f"{outcome.text}; "
     Console(quiet=False).say(f"{about}{quality.n_rows} rows, out-of-fold {quality_text(quality)}")
-    null = null_label(scores.spec)
-    print_table(
-        rows,
-        level=scores.level,
-        top=top,
-        unit=SPACES[scores.space][0],
-        null=null,
-        whole=explained_of(scores.spec),
-        trust=str(scores.trust),
-    )
+    print_table(scores, rows, top=top)
 
 
 @guarded

@@ -43,6 +43,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
     from types import FrameType
 
+    from dfi.results.importance import Importance
+
     Rows = Sequence[Mapping[str, Any]]
 
 P = ParamSpec("P")
@@ -298,23 +300,20 @@ def print_lines(text: str) -> None:
     typer.echo(printable(text, keep="\n"))
 
 
-def print_table(
-    rows: Rows, *, level: float, top: int, unit: str, trust: str, null: str, whole: str
-) -> None:
+def print_table(result: Importance, rows: Rows, *, top: int) -> None:
     from dfi.results.columns import UNITS, written
-    from dfi.results.numbers import percent
     from dfi.results.text import BELOW_ZERO, SEEN, UNRELATED
+    from dfi.results.views import SPACES
+    from dfi.results.words import explained_of, null_label
 
-    RichConsole(highlight=False, soft_wrap=True).print(Text(printable(f"Trust: {trust}")))
-    shown = list(rows[:top])
+    out = RichConsole(highlight=False, soft_wrap=True)
+    out.print(Text(printable(f"Trust: {result.trust}")))
+    shown, null = list(rows[:top]), null_label(result.spec)
     columns = written(UNITS, shown, "terminal", headings={"of_null": null})
     gaps, shared = "missing" in columns, any(row["share"] is not None for row in rows)
-    _print_fitting(unit, shown, [columns, _without(columns, null)])
-    out = RichConsole(highlight=False, soft_wrap=True)
-    if len(rows) > top:
-        out.print(Text(f"... and {len(rows) - top} more (--top {len(rows)} shows all)"))
-    told = f"{percent(level)} intervals; p adjusted by Holm over all {len(rows)}"
-    out.print(Text(f"share of {whole}, {told}" if shared else told))
+    _print_fitting(SPACES[result.space][0], shown, [columns, _without(columns, null)])
+    share = f"share of {explained_of(result.spec)}, " if shared else ""
+    _print_end(len(rows), top, share, result.level)
     if any(row["score"] is not None and row["score"] < 0 <= (row["ci_low"] or 0) for row in shown):
         out.print(Text(BELOW_ZERO))
     if gaps:
@@ -324,9 +323,17 @@ def print_table(
         out.print(Text(f"{unrelated} with a score of exactly 0: {UNRELATED}"))
 
 
+def _print_end(count: int, top: int, share: str, level: float) -> None:
+    from dfi.results.numbers import percent
+
+    out = RichConsole(highlight=False, soft_wrap=True)
+    if count > top:
+        out.print(Text(f"... and {count - top} more (--top {count} shows all)"))
+    out.print(Text(f"{share}{percent(level)} intervals; p adjusted by Holm over all {count}"))
+
+
 def print_changes(rows: Rows, *, level: float, top: int) -> None:
     from dfi.results.columns import CHANGES, written
-    from dfi.results.numbers import percent
 
     shown = list(rows[:top])
     columns = written(CHANGES, shown, "terminal")
@@ -334,10 +341,7 @@ def print_changes(rows: Rows, *, level: float, top: int) -> None:
     whole = [replace(c, ends=()) if c.key in ("covariates", "concept") else c for c in CHANGES]
     bare = _without(written(whole, shown, "terminal"), "before", "after")
     _print_fitting("feature", shown, [columns, narrow, bare])
-    out = RichConsole(highlight=False, soft_wrap=True)
-    if len(rows) > top:
-        out.print(Text(f"... and {len(rows) - top} more (--top {len(rows)} shows all)"))
-    out.print(Text(f"{percent(level)} intervals; p adjusted by Holm over all {len(rows)}"))
+    _print_end(len(rows), top, "", level)
 
 
 def _without(columns: Mapping[str, list[str]], *names: str) -> dict[str, list[str]]:

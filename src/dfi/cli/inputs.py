@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-import difflib
 import inspect
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from dfi._checks import did_you_mean
 from dfi._parameters import LEARNERS, LOSSES
 from dfi.cli import options
 from dfi.cli.console import ColumnsRefused, Console, Refused, Unreadable
 from dfi.cli.options import Request, split_names
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import polars as pl
 
     from dfi._types import TransportLike
@@ -34,10 +36,7 @@ def read_arguments(
     aside: dict[str, Aside] | None = None,
 ) -> dict[str, Any]:
     if request.loss not in LOSSES:
-        close = difflib.get_close_matches(request.loss, LOSSES, n=1)
-        hint = f"did you mean {close[0]!r}? " if close else ""
-        known = ", ".join(LOSSES)
-        raise Refused(f"unknown loss {request.loss!r}; {hint}known are {known}")
+        raise _unknown("loss", request.loss, LOSSES)
     if request.weights is not None and request.frequency_weights is not None:
         raise Refused("pass --weights or --frequency-weights, not both")
     if request.units == "groups" and request.groups is None:
@@ -167,6 +166,13 @@ def _horizons(text: str | None) -> list[float] | None:
         raise Refused(f"--horizon {text} is not a time, or several separated by commas") from None
 
 
+def _unknown(what: str, name: str, known: Sequence[str], more: str = "") -> Refused:
+    hint = did_you_mean(name, known).removeprefix(";").lstrip()
+    return Refused(
+        f"unknown {what} {name!r}; {hint + ' ' * bool(hint)}known are {', '.join(known)}{more}"
+    )
+
+
 def resolve_transport(
     transport: str, epsilon: float | None, components: options.Dependence | None
 ) -> TransportLike:
@@ -192,10 +198,7 @@ def resolve_model(request: Request, console: Console) -> tuple[object, bool]:
     if model in LEARNERS:
         return model, False
     if not model.lower().endswith(MODEL_FILES):
-        close = difflib.get_close_matches(model, LEARNERS, n=1)
-        hint = f"did you mean {close[0]!r}? " if close else ""
-        known = ", ".join(LEARNERS)
-        raise Refused(f"unknown model {model!r}; {hint}known are {known}, or a .joblib file")
+        raise _unknown("model", model, LEARNERS, ", or a .joblib file")
     if not Path(model).is_file():
         raise Unreadable(f"there is no file {model}")
     if not request.trust_model:

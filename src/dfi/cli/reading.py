@@ -77,19 +77,13 @@ def read_file(
         raise Unreadable(f"{label} is empty")
     kind = _format(path, file_format, content, label)
     _refuse_other_kinds(kind, content, label)
-    try:
-        with _quietly(), warnings.catch_warnings(record=True) as said:
-            warnings.simplefilter("always", DFIWarning)
-            frame = _READERS[kind](content, label, spelling or Spelling())
-    except (Failure, KeyboardInterrupt, Terminated, SystemExit):
-        raise
-    # damaged files make readers raise almost anything, and those in Rust what is no Exception
-    except BaseException as error:
-        name = _NAMES[kind]
-        reason = str(error).strip().split("\n")[0].strip().rstrip(".") or type(error).__name__
-        if is_panic(error):
-            reason = f"it is damaged ({reason})"
-        raise Unreadable(f"{label} cannot be read as {name}: {reason}") from error
+    with (
+        _readable(f"{label} cannot be read as {_NAMES[kind]}: "),
+        _quietly(),
+        warnings.catch_warnings(record=True) as said,
+    ):
+        warnings.simplefilter("always", DFIWarning)
+        frame = _READERS[kind](content, label, spelling or Spelling())
     # nobody would have seen them there
     for warning in said:
         warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno)
@@ -115,9 +109,11 @@ def scan_files(path: str, *, file_format: str | None = None) -> pl.LazyFrame | N
         return None
     if not several and Path(path).stat().st_size <= STREAMED_BYTES:
         return None
-    try:
+    with _readable("", f"{path} cannot be read: "):
         files = find_files(path)
-        _require_parquet(files)
+        other = next((f for f in files if f.suffix.lower() not in (".parquet", ".pq")), None)
+        if other is not None:
+            raise Unreadable(f"{other} is not a Parquet file: several inputs must all be Parquet")
         with _quietly():
             Files.open(files)
             # one pass more over the bytes, a twentieth of what the others take
@@ -130,22 +126,24 @@ def scan_files(path: str, *, file_format: str | None = None) -> pl.LazyFrame | N
             names = [as_it_is(file) for file in files]
             frame = pl.scan_parquet(names, glob=False, hive_partitioning=False)
             rows = int(frame.select(pl.len()).collect().item())
-    except (Failure, KeyboardInterrupt, Terminated, SystemExit):
-        raise
-    except BaseException as error:
-        reason = str(error).strip().split("\n")[0]
-        if is_panic(error):
-            reason = f"{path} cannot be read: it is damaged ({reason})"
-        raise Unreadable(reason) from error
     if rows == 0:
         raise Unreadable(f"{path} has no rows")
     return None if not several and rows <= source.LARGE_ROWS else frame
 
 
-def _require_parquet(files: Sequence[Path]) -> None:
-    other = next((f for f in files if f.suffix.lower() not in (".parquet", ".pq")), None)
-    if other is not None:
-        raise Unreadable(f"{other} is not a Parquet file: several inputs must all be Parquet")
+@contextmanager
+def _readable(what: str, damaged: str = "") -> Iterator[None]:
+    """Let readers fail in one sentence, which begins with ``what``, or ``damaged`` for a panic."""
+    try:
+        yield
+    except (Failure, KeyboardInterrupt, Terminated, SystemExit):
+        raise
+    # damaged files make readers raise almost anything, and those in Rust what is no Exception
+    except BaseException as error:
+        reason = str(error).strip().split("\n")[0].strip().rstrip(".") or type(error).__name__
+        if is_panic(error):
+            what, reason = damaged or what, f"it is damaged ({reason})"
+        raise Unreadable(f"{what}{reason}") from error
 
 
 @contextmanager

@@ -6,9 +6,8 @@ import difflib
 from collections.abc import Callable, Iterable
 
 from dfi._models.fits import Fits
-from dfi._models.learners import LEARNERS
 from dfi._models.prepare import prepare
-from dfi._parameters import argument, validated
+from dfi._parameters import LEARNERS, argument, validated
 from dfi.methods.base import Method, MethodResult
 from dfi.methods.conditional import CPI
 from dfi.methods.disentangled import Disentangled
