@@ -1,6 +1,8 @@
-"""What it costs to start: importing, asking for help, and the first exact call of a process.
+"""What it costs to start: importing, asking for help, and the first call of a process.
 
-That call compiles kernels, or loads them, on top of what the second one costs.
+That call loads modules, and compiles kernels or loads them, on top of what the second one costs:
+for a fitted forest, and for the default learner, which needs most kernels. Bytecode is on disk
+beforehand, as in any installed package.
 """
 
 from __future__ import annotations
@@ -11,6 +13,8 @@ import subprocess
 import sys
 import tempfile
 import time
+from functools import partial
+from pathlib import Path
 
 from measure import in_own_process
 
@@ -25,6 +29,8 @@ PROGRAMS = {
     "dfi --help": ["-m", "dfi.cli", "--help"],
     "dfi explain --help": ["-m", "dfi.cli", "explain", "--help"],
 }  # fmt: skip
+
+LEARNERS = ("a fitted forest", "the default learner")
 
 
 def imports(repeats: int = 5) -> dict[str, float]:
@@ -42,7 +48,7 @@ def imports(repeats: int = 5) -> dict[str, float]:
     }
 
 
-def first_call() -> tuple[float, float]:
+def first_call(name: str) -> tuple[float, float]:
     """Return wall and CPU seconds by which the first call exceeds the second."""
     import numpy as np
     from sklearn.ensemble import RandomForestRegressor
@@ -52,34 +58,37 @@ def first_call() -> tuple[float, float]:
     generator = np.random.default_rng(0)
     X = generator.standard_normal((300, 6))
     y = X[:, 0] + X[:, 1]
-    forest = RandomForestRegressor(20, random_state=0).fit(X, y)
+    options = {}
+    if name == LEARNERS[0]:
+        forest = RandomForestRegressor(20, random_state=0).fit(X, y)
+        options = {"estimator": forest, "cv": "prefit"}
     costs = []
     for _ in range(2):
         wall, cpu = time.perf_counter(), time.process_time()
-        dfi.explain(X, y, estimator=forest, cv="prefit", diagnose=False, progress=False)
+        dfi.explain(X, y, **options, diagnose=False, progress=False, n_jobs=1)
         costs.append((time.perf_counter() - wall, time.process_time() - cpu))
     return costs[0][0] - costs[1][0], costs[0][1] - costs[1][1]
 
 
-def start_up() -> dict[str, tuple[float, float]]:
+def start_up(name: str) -> dict[str, tuple[float, float]]:
     """Return the seconds of the process that compiles and of one that comes later."""
-    before = os.environ.get("NUMBA_CACHE_DIR")
     with tempfile.TemporaryDirectory() as folder:
         os.environ["NUMBA_CACHE_DIR"] = folder
-        try:
-            return {
-                "first of all (compiles)": in_own_process(first_call),
-                "of a later process": in_own_process(first_call),
-            }
-        finally:
-            if before is None:
-                del os.environ["NUMBA_CACHE_DIR"]
-            else:
-                os.environ["NUMBA_CACHE_DIR"] = before
+        return {
+            f"{name}, first of all (compiles)": in_own_process(partial(first_call, name)),
+            f"{name}, of a later process": in_own_process(partial(first_call, name)),
+        }
 
 
 if __name__ == "__main__":
-    for name, cpu in imports().items():
-        print(f"{name}: {cpu:.2f} CPU s")
-    for name, (wall, cpu) in start_up().items():
-        print(f"{name}: {wall:.2f} s, {cpu:.2f} CPU s more than the second call")
+    with tempfile.TemporaryDirectory() as bytecode:
+        os.environ["PYTHONPYCACHEPREFIX"] = bytecode
+        os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+        for name, cpu in imports().items():
+            print(f"{name}: {cpu:.2f} CPU s")
+        for learner in LEARNERS:
+            run = f"from startup import first_call; first_call({learner!r})"
+            subprocess.run([sys.executable, "-c", run], cwd=Path(__file__).parent, check=True)
+        for learner in LEARNERS:
+            for name, (wall, cpu) in start_up(learner).items():
+                print(f"{name}: {wall:.2f} s, {cpu:.2f} CPU s more than the second call")

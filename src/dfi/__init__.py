@@ -7,6 +7,8 @@ __version__ = "1.0.0rc1"
 import importlib
 from typing import TYPE_CHECKING
 
+from dfi._loading import uncollected
+
 if TYPE_CHECKING:
     from dfi import datasets, inference, losses, methods, plots, report, transports, warnings
     from dfi._change import change
@@ -81,10 +83,11 @@ if not TYPE_CHECKING:  # to a type checker, a module with __getattr__ has every 
         # Names load when they are first used: `dfi --help` waits for no library of numbers.
         if name not in __all__:
             raise AttributeError(f"module 'dfi' has no attribute {name!r}")
-        home = next((home for home, names in _HOMES.items() if name in names), None)
-        if home is None:
-            return importlib.import_module(f"dfi.{name}")
-        module = importlib.import_module(home)
+        home = next((home for home, names in _HOMES.items() if name in names), f"dfi.{name}")
+        with uncollected():
+            module = importlib.import_module(home)
+        if home not in _HOMES:
+            return module
         globals().update({public: getattr(module, public) for public in _HOMES[home]})
         return globals()[name]
 

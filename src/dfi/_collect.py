@@ -16,8 +16,8 @@ from dfi._data.outcome import Levels, Outcome
 from dfi._models.distribution import SMALLEST
 from dfi._models.fits import Cache, Fits
 from dfi._models.learners import no_learner_of
-from dfi._models.parallel import progress_bar
 from dfi._parameters import argument, one_of
+from dfi._progress import progress_bar
 from dfi.inference.influence import InfluenceRows
 from dfi.methods.base import (
     Method,

@@ -23,6 +23,7 @@ import os
 import stat
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, ParamSpec, Protocol, TypeVar
 
@@ -32,6 +33,8 @@ from numba.core import event
 from numba.extending import overload, register_jitable
 
 from dfi._files import cache_folder
+from dfi._loading import uncollected
+from dfi._progress import told_meanwhile
 from dfi._threads import allowed_threads
 
 if TYPE_CHECKING:
@@ -78,8 +81,9 @@ one, it would go on running the old code.
 """
 
 # Inlined by LLVM: inlining by numba makes the same code in twice the time.
-inlined = register_jitable(forceinline=True)
-chosen_by_type = functools.partial(overload, strict=False, jit_options={"forceinline": True})
+_INLINED: Any = {"forceinline": True, "no_cfunc_wrapper": True}
+inlined = register_jitable(**_INLINED)
+chosen_by_type = functools.partial(overload, strict=False, jit_options=_INLINED)
 
 
 class TupleType(Protocol):
@@ -98,6 +102,13 @@ class Kernel(Generic[P]):
         self.functions.add(function)
 
     def __call__(self, *arguments: P.args, **others: P.kwargs) -> None:
+        if getattr(self.dispatcher, "signatures", True):
+            self._run(*arguments, **others)
+            return
+        with uncollected():
+            self._run(*arguments, **others)
+
+    def _run(self, *arguments: P.args, **others: P.kwargs) -> None:
         try:
             self.dispatcher(*arguments, **others)
         # Kernels raise nothing, so this one has not begun: its files are damaged, and unpickling
@@ -246,20 +257,27 @@ def run_tasks(
 
 
 class _Announcer(event.Listener):
+    """Tell that kernels are compiled: beside the progress bar, else once at a terminal."""
+
+    def __init__(self) -> None:
+        self.text = ExitStack()
+
     def on_start(self, event: event.Event) -> None:
         if event.data["dispatcher"].py_func in Kernel.functions:
-            announce_compilation()
+            shown = self.text.enter_context(told_meanwhile("compiling, once"))
+            announce_compilation(shown=shown)
 
     def on_end(self, event: event.Event) -> None:
-        pass
+        if event.data["dispatcher"].py_func in Kernel.functions:
+            self.text.close()
 
 
 @functools.cache
-def announce_compilation() -> None:
-    """Announce once, at a terminal, that kernels are being compiled."""
+def announce_compilation(*, shown: bool) -> None:
+    """Log once that kernels are being compiled; say so at a terminal where no bar does."""
     message = "dfi: compiling kernels, once; later runs load them from disk"
     logger.info(message)
-    if sys.stderr.isatty():
+    if not shown and sys.stderr.isatty():
         sys.stderr.write(message + "\n")
 
 

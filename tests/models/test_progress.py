@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import dfi
-from dfi._models import parallel
+from dfi import _progress
 from dfi._scoring.scores import Task
 from dfi.methods import stages
 
@@ -30,7 +30,7 @@ def at_terminal(monkeypatch):
 
 
 def advance(progress=None, started=None):
-    with parallel.progress_bar(progress, "fitting models", 3, started) as move:
+    with _progress.progress_bar(progress, "fitting models", 3, started) as move:
         if move is None:
             return False
         for _ in range(3):
@@ -40,7 +40,7 @@ def advance(progress=None, started=None):
 
 def test_nothing_is_shown_where_nobody_watches(monkeypatch):
     monkeypatch.setattr(sys, "stderr", io.StringIO())
-    monkeypatch.setattr(parallel, "PATIENCE", 0.0)
+    monkeypatch.setattr(_progress, "PATIENCE", 0.0)
     assert not advance()
     assert sys.stderr.getvalue() == ""
     assert advance(progress=True)
@@ -56,30 +56,30 @@ def test_short_calls_show_nothing_at_a_terminal(monkeypatch):
 
 def test_long_calls_show_what_is_done_and_the_time_left(monkeypatch):
     terminal = at_terminal(monkeypatch)
-    monkeypatch.setattr(parallel.tqdm, "monitor_interval", 0)
+    monkeypatch.setattr(_progress.tqdm, "monitor_interval", 0)
     # a call that began long ago: its first stages took the seconds without a bar
-    assert advance(started=parallel.time.monotonic() - 10.0)
+    assert advance(started=_progress.time.monotonic() - 10.0)
     assert "fitting models" in terminal.getvalue()
     assert "<" in terminal.getvalue()
 
 
 def test_notebooks_are_watched_and_need_no_widgets(monkeypatch):
     monkeypatch.setattr(sys, "stderr", io.StringIO())
-    assert not parallel.is_watched()
+    assert not _progress.is_watched()
     notebook = types.SimpleNamespace(get_ipython=ZMQInteractiveShell)
     monkeypatch.setitem(sys.modules, "IPython", notebook)
-    assert parallel.is_watched()
-    assert parallel.tqdm.__module__ == "tqdm.std"
+    assert _progress.is_watched()
+    assert _progress.tqdm.__module__ == "tqdm.std"
     monkeypatch.setitem(sys.modules, "IPython", types.SimpleNamespace(get_ipython=lambda: None))
-    assert not parallel.is_watched()
+    assert not _progress.is_watched()
 
 
 def test_a_text_beside_the_bar_waits_as_the_bar_does(monkeypatch):
     terminal = at_terminal(monkeypatch)
-    with parallel.telling_bar(None, "explaining rows", 10) as bar:
+    with _progress.telling_bar(None, "explaining rows", 10) as bar:
         bar.tell("bmi 0.3", 20)
     assert terminal.getvalue() == ""
-    with parallel.telling_bar(True, "explaining rows", 10) as bar:
+    with _progress.telling_bar(True, "explaining rows", 10) as bar:
         bar.tell("bmi 0.3", 20)
     assert "bmi 0.3" in terminal.getvalue()
 
@@ -90,7 +90,7 @@ def test_a_text_beside_the_bar_waits_as_the_bar_does(monkeypatch):
 )
 def test_a_time_is_said_as_well_as_it_is_known(monkeypatch, seconds, words):
     terminal = at_terminal(monkeypatch)
-    with parallel.telling_bar(True, "explaining rows", 10) as bar:
+    with _progress.telling_bar(True, "explaining rows", 10) as bar:
         bar.foretell(seconds)
     assert f"about {words} in all" in terminal.getvalue()
 

@@ -38,7 +38,7 @@ from dfi._models.learners import (
     predicts_classes,
     resolve_learner,
 )
-from dfi._models.parallel import Workers, progress_bar
+from dfi._models.parallel import Workers
 from dfi._models.predictor import (
     check_class_order,
     class_column,
@@ -55,6 +55,7 @@ from dfi._models.seeds import Seeds
 from dfi._models.stack import SuperLearner
 from dfi._models.temperature import TemperatureScaled
 from dfi._parameters import TABLE, InvalidParameterError, argument, worded
+from dfi._progress import progress_bar
 from dfi.losses import BRIER, LOG_LOSS, SQUARED_ERROR
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""Parallel tasks and their progress bars; workers that leave Ctrl-C to their caller.
+"""Parallel tasks; workers that leave Ctrl-C to their caller.
 
 Where tasks run is joblib's business, and so the caller's: ``joblib.parallel_config`` may send them
 to a cluster. Threads share what they are given, and joblib's own processes map large arrays from a
@@ -14,7 +14,6 @@ import importlib
 import io
 import pickle
 import signal
-import sys
 import threading
 import time
 from collections import Counter
@@ -30,9 +29,9 @@ import numpy as np
 from joblib import Parallel, cpu_count, delayed
 from joblib.externals.loky.backend import resource_tracker as loky_tracker
 from joblib.parallel import BACKENDS, get_active_backend
-from tqdm.std import tqdm  # text everywhere: tqdm.auto asks for widgets in notebooks
 
 from dfi._parameters import InvalidParameterError, argument, check
+from dfi._progress import progress_bar
 from dfi._threads import machine_threads, threads_allowed
 
 try:
@@ -64,9 +63,6 @@ FEW_STEPS = 2000
 
 SMALL_PARCEL = 1 << 16
 """Bytes that go along with every task: to put them on a cluster first would take longer."""
-
-PATIENCE = 5.0
-"""Seconds of a call that nobody needs to be told about."""
 
 ATOMS = (int, float, complex, str, bytes, type, type(None), FunctionType, BuiltinFunctionType)
 """Kinds of objects that are no shorter as a reference."""
@@ -102,64 +98,6 @@ def gathered(
         if advance is not None:
             advance(1)
     return results
-
-
-def is_watched() -> bool:
-    """Return whether somebody sees what is written meanwhile: at a terminal or in a notebook."""
-    ipython = sys.modules.get("IPython")
-    shell = None if ipython is None else ipython.get_ipython()
-    return shell.__class__.__name__ == "ZMQInteractiveShell" or sys.stderr.isatty()
-
-
-@contextmanager
-def progress_bar(
-    progress: bool | None, label: str, total: int, started: float | None = None
-) -> Iterator[Advance | None]:
-    with telling_bar(progress, label, total, started) as bar:
-        yield bar.advance
-
-
-@dataclass(frozen=True)
-class Bar:
-    """A progress bar that can say how far the answer has settled; none where nobody watches."""
-
-    bar: tqdm | None
-    since: float = 0.0
-
-    @property
-    def advance(self) -> Advance | None:
-        return None if self.bar is None else self.bar.update
-
-    def tell(self, text: str, total: int) -> None:
-        if self.bar is not None:
-            self.bar.total = total
-            self.bar.set_postfix_str(text, refresh=time.monotonic() >= self.since)
-
-    def foretell(self, seconds: float) -> None:
-        if self.bar is not None:
-            self.tell(f"about {spoken_time(seconds)} in all", self.bar.total)
-
-
-def spoken_time(seconds: float) -> str:
-    """Return a time that is known to a factor of two: one figure, or two above ten."""
-    if seconds < 90:
-        return f"{max(1.0, float(f'{seconds:.1g}')):.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1g} h"
-
-
-@contextmanager
-def telling_bar(
-    progress: bool | None, label: str, total: int, started: float | None = None
-) -> Iterator[Bar]:
-    """Yield a progress bar with a text that changes; parameters as :func:`progress_bar`."""
-    if not (is_watched() if progress is None else progress):
-        yield Bar(None)
-        return
-    now = time.monotonic()
-    since = now if progress else PATIENCE + (now if started is None else started)
-    wait = {"delay": since - now} if since > now else {}
-    with tqdm(total=total, desc=label, leave=False, **wait) as bar:
-        yield Bar(bar, since)
 
 
 def in_parallel(

@@ -30,7 +30,7 @@ from dfi._models.crossfit import split_data
 from dfi._models.distribution import LocationScale, distribution_outcome
 from dfi._models.fits import Cache, Fits, Scale
 from dfi._models.learners import check_learner_suits_outcome, resolve_learner
-from dfi._models.parallel import Workers, progress_bar
+from dfi._models.parallel import Workers
 from dfi._models.pseudo import require_every_row
 from dfi._models.seeds import Seeds
 from dfi._parameters import (
@@ -44,6 +44,7 @@ from dfi._parameters import (
     validated,
     whole,
 )
+from dfi._progress import progress_bar
 from dfi.losses import Loss, LossLike, resolve_loss
 
 if TYPE_CHECKING:

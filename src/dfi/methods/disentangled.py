@@ -16,11 +16,11 @@ from dfi._findings import warn_of
 from dfi._latent.walks import Parts, explained_parts
 from dfi._lines.choose import Quadrature
 from dfi._models.crossfit import split_variance
-from dfi._models.parallel import telling_bar
 from dfi._models.predictor import UnpredictedError
 from dfi._models.prepare import ORDER
 from dfi._models.quality import averaged
 from dfi._parameters import TABLE, argument, validated_fields, worded
+from dfi._progress import telling_bar
 from dfi._scoring.forms import CROSSED, Stretch
 from dfi._scoring.sampling import restricted
 from dfi._scoring.scores import LineModels, Task, common_gain
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from dfi._data.weights import Weights
     from dfi._models.crossfit import FoldModels
     from dfi._models.fits import Fits
-    from dfi._models.parallel import Bar
+    from dfi._progress import Bar
     from dfi._scoring.forms import AskedForm, ScoreForm
     from dfi._scoring.scores import Scores, TransportError
     from dfi._types import Advance, Bools, Floats, Ints, TransportLike

@@ -33,10 +33,11 @@ from joblib import delayed
 from dfi._data.dependence import Clusters, Ordered
 from dfi._data.folds import Fold, split_halves
 from dfi._models.fits import Fits, once
-from dfi._models.parallel import gathered, progress_bar
+from dfi._models.parallel import gathered
 from dfi._models.predictor import predict_once
 from dfi._models.submodels import fit_on_columns, held_out, submodel_learner
 from dfi._parameters import argument
+from dfi._progress import progress_bar
 from dfi.inference.influence import InfluenceRows
 from dfi.inference.intervals import wald_interval
 from dfi.inference.shares import is_clear

@@ -25,8 +25,9 @@ from dfi._latent.latent_units import LatentUnits, latent_units
 from dfi._lines.closed_form import SumLines
 from dfi._lines.trees.model import TreeLines
 from dfi._models.crossfit import FoldModels, split_variance
-from dfi._models.parallel import in_parallel, telling_bar
+from dfi._models.parallel import in_parallel
 from dfi._parameters import argument
+from dfi._progress import telling_bar
 from dfi._scoring.error import with_nodes
 from dfi._scoring.forms import CROSSED, Stretch, explained_rows
 from dfi._scoring.latent_shapley import rounding_floor

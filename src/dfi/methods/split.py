@@ -39,8 +39,8 @@ import numpy as np
 from dfi._latent.latent_units import unit_shares
 from dfi._latent.walks import Parts, explained_parts
 from dfi._lines.base import LineModel, Lines, Reference
-from dfi._models.parallel import telling_bar
 from dfi._parameters import argument
+from dfi._progress import telling_bar
 from dfi._scoring.forms import CROSSED, Stretch
 from dfi._scoring.pairs import Additive, draw_quantiles
 from dfi._scoring.scores import LineModels, Task, fold_lines, pool

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import os
 import shutil
@@ -21,6 +22,7 @@ from dfi._compiled import Kernel, only_ours
 from dfi._lines.trees import engine as engine_module
 from dfi._lines.trees.engine import line_moments
 from dfi._lines.trees.readers import read_trees
+from dfi._progress import telling_bar
 
 from .conftest import make_lines
 
@@ -358,6 +360,19 @@ def test_compilation_is_announced_once_and_on_a_terminal_only(folder, monkeypatc
         with caplog.at_level(logging.INFO):
             Kernel(scale)(np.ones(2, kinds[0]), 2.0, np.empty(2))
         assert "compiling" not in caplog.text
+
+
+def test_compilation_shows_beside_the_progress_bar(folder, capsys):
+    with telling_bar(True, "explaining rows", 3) as bar:
+        bar.tell("about 20 s in all", 3)
+        Kernel(scale)(np.ones(2), 2.0, np.empty(2))
+        assert bar.bar.postfix == "about 20 s in all"
+    assert "compiling, once" in capsys.readouterr().err
+
+
+def test_garbage_is_collected_again_after_a_kernel_is_loaded(folder):
+    Kernel(scale)(np.ones(2), 2.0, np.empty(2))
+    assert gc.isenabled()
 
 
 def test_what_others_compile_is_not_announced(caplog):

@@ -1,0 +1,95 @@
+"""Progress bars, for who watches: how far a call is, how long it takes, what it waits for."""
+
+from __future__ import annotations
+
+import sys
+import time
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from tqdm.std import tqdm  # text everywhere: tqdm.auto asks for widgets in notebooks
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from dfi._types import Advance
+
+PATIENCE = 5.0
+"""Seconds of a call that nobody needs to be told about."""
+
+_SHOWN: list[tqdm] = []
+
+
+def is_watched() -> bool:
+    """Return whether somebody sees what is written meanwhile: at a terminal or in a notebook."""
+    ipython = sys.modules.get("IPython")
+    shell = None if ipython is None else ipython.get_ipython()
+    return shell.__class__.__name__ == "ZMQInteractiveShell" or sys.stderr.isatty()
+
+
+@contextmanager
+def progress_bar(
+    progress: bool | None, label: str, total: int, started: float | None = None
+) -> Iterator[Advance | None]:
+    with telling_bar(progress, label, total, started) as bar:
+        yield bar.advance
+
+
+@dataclass(frozen=True)
+class Bar:
+    """A progress bar that can say how far the answer has settled; none where nobody watches."""
+
+    bar: tqdm | None
+    since: float = 0.0
+
+    @property
+    def advance(self) -> Advance | None:
+        return None if self.bar is None else self.bar.update
+
+    def tell(self, text: str, total: int) -> None:
+        if self.bar is not None:
+            self.bar.total = total
+            self.bar.set_postfix_str(text, refresh=time.monotonic() >= self.since)
+
+    def foretell(self, seconds: float) -> None:
+        if self.bar is not None:
+            self.tell(f"about {spoken_time(seconds)} in all", self.bar.total)
+
+
+def spoken_time(seconds: float) -> str:
+    """Return a time that is known to a factor of two: one figure, or two above ten."""
+    if seconds < 90:
+        return f"{max(1.0, float(f'{seconds:.1g}')):.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1g} h"
+
+
+@contextmanager
+def telling_bar(
+    progress: bool | None, label: str, total: int, started: float | None = None
+) -> Iterator[Bar]:
+    """Yield a progress bar with a text that changes; parameters as :func:`progress_bar`."""
+    if not (is_watched() if progress is None else progress):
+        yield Bar(None)
+        return
+    now = time.monotonic()
+    since = now if progress else PATIENCE + (now if started is None else started)
+    wait = {"delay": since - now} if since > now else {}
+    with tqdm(total=total, desc=label, leave=False, **wait) as bar:
+        _SHOWN.append(bar)
+        try:
+            yield Bar(bar, since)
+        finally:
+            _SHOWN.remove(bar)
+
+
+@contextmanager
+def told_meanwhile(text: str) -> Iterator[bool]:
+    """Show a text beside the bar of this moment, at once; yield whether there is one."""
+    for bar in _SHOWN[-1:]:
+        bar.delay, before = 0, bar.postfix
+        bar.set_postfix_str(text)
+        yield True
+        bar.postfix = before
+        return
+    yield False
