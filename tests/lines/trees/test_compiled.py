@@ -26,7 +26,7 @@ from dfi._progress import telling_bar
 
 from .conftest import make_lines
 
-KERNELS = ["arena", "path", "merged"]
+KERNELS = ["arena", "shared", "path", "merged"]
 COMPILED_ANEW = ["arena", *(pytest.param(name, marks=pytest.mark.full) for name in KERNELS[1:])]
 
 

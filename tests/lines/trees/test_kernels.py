@@ -23,10 +23,11 @@ from dfi._lines.trees.ensemble import (
     fold_float32_below,
     single_tree,
 )
+from dfi._lines.trees.kernels_blocks import lay_out
 
 from .conftest import make_lines
 
-KERNELS = ["arena", "path", "merged"]
+KERNELS = ["arena", "shared", "path", "merged"]
 
 
 def walk(ensemble: TreeEnsemble, x):
@@ -205,14 +206,15 @@ def test_a_feature_in_small_units_is_not_taken_for_rounding(forest):
 
 
 @pytest.mark.parametrize(
-    ("d", "common", "kernel"), [(20, 0.0, "arena"), (400, 0.0, "path"), (400, 0.2, "arena")]
+    ("d", "common", "kernel"),
+    [(8, 0.0, "arena"), (20, 0.0, "shared"), (400, 0.0, "path"), (400, 0.2, "arena")],
 )
 def test_the_kernel_is_chosen_by_how_many_directions_cross(d, common, kernel):
     rows = np.full((3, d), 0.5)
     stump = single_tree([0, -1, -1], [0, 0, 0], [1, -1, -1], [2, -1, -1], [0, 1, 0], n_features=d)
     directions = np.eye(d) + common
     lines = Lines(rows, rows, directions, Reference.gaussian(), np.zeros((1, d)))
-    assert choose_kernel(stump, lines) == kernel
+    assert choose_kernel(stump, lines, lay_out(stump)) == kernel
 
 
 @pytest.mark.parametrize("room", [1, 3])

@@ -12,7 +12,8 @@ meets its leaves in the order of ``t``: its lower end is where its last leaf end
 ``E[f; a < t <= b] = v_K F(b) - sum_k (v_{k+1} - v_k) F(t_k) - v_1 F(a)``,
 
 so that the law is evaluated once for every crossing. The ends ``a`` and ``b`` are those of the law,
-or of a piece of the line. What is no sum (a link) needs the values of all trees at once:
+or of a piece of the line. Where most lines stay in the leaf of their own row, these are told apart
+by one walk of the row's path for many directions (:func:`find_leaving`). What is no sum (a link) needs the values of all trees at once:
 then the crossings of each line are collected (:func:`collect_jumps`), and merged line by line
 (:mod:`dfi._lines.trees.kernels_lines`).
 """
@@ -309,9 +310,95 @@ def split_lines(
     return lower_child, higher_child, n_lower, n_higher
 
 
+class Leaving(NamedTuple):
+    """Which lines of one direction leave the leaf of their own row, tree by tree.
+
+    Those of tree ``t`` are ``line[first[t]:end[t]]``; ``own`` (trees, n_lines) are the values of
+    the rows' own leaves, which the other lines have throughout, or one row of zeros where all
+    lines are walked.
+    """
+
+    line: NDArray[np.uint32]
+    first: NDArray[np.int64]
+    end: NDArray[np.int64]
+    own: Floats
+
+
+def all_lines(n_lines: int, n_trees: int) -> Leaving:
+    first, end = np.zeros(n_trees, np.int64), np.full(n_trees, n_lines)
+    return Leaving(np.arange(n_lines, dtype=np.uint32), first, end, np.zeros((1, n_lines)))
+
+
+def leaving_of(
+    nodes: Nodes, trees: slice, points: Floats, centred: Floats, half: Floats, steepness: Floats
+) -> list[Leaving]:
+    """Return what :func:`find_leaving` finds in some of the trees, by direction."""
+    n, d = centred.shape
+    count = trees.stop - trees.start
+    own, end = np.empty((count, n)), np.zeros((d, count + 1), np.int64)
+    # Memory that is not written to is none.
+    line = np.empty((d, count * n + 1), np.uint32)
+    memory = np.empty(d), np.empty(d, np.uint64)
+    find_leaving(nodes, trees.start, points, centred, half, steepness, *memory, line, end, own)
+    return [Leaving(line[j], end[j, :-1], end[j, 1:], own) for j in range(d)]
+
+
+@Kernel
+def find_leaving(
+    nodes: Nodes,
+    first_tree: int,
+    points: Floats,
+    centred: Floats,
+    half: Floats,
+    steepness: Floats,
+    nearest: Floats,
+    n_leaving: NDArray[np.uint64],
+    line: NDArray[np.uint32],
+    end: NDArray[np.int64],
+    own: Floats,
+    _sources: int = SOURCES,
+) -> None:
+    """Find the lines that cross a split on their own row's path where the law has mass.
+
+    The path is walked once for all directions. Rows are ``points`` (n, p); the law of direction
+    ``j`` along row ``i`` lies within ``half`` of where ``t - z`` is ``-centred``, both (n, d);
+    ``steepness`` (p, d) is huge where a direction does not move a feature. A line too many does no
+    harm. ``nearest`` and ``n_leaving`` (d,) are memory; ``line`` (d, capacity), ``end``
+    (d, trees) and ``own`` (trees, n) are those of :class:`Leaving`.
+    """
+    one = np.uint64(1)
+    n, d = centred.shape
+    for j in range(d):
+        n_leaving[j] = 0
+    for tree in range(own.shape[0]):
+        for i in range(n):
+            x, z = points[i], centred[i]
+            for j in range(d):
+                nearest[j] = np.inf
+            node = np.uint64(nodes.roots[first_tree + tree])
+            f = nodes.feature[node]
+            while f >= 0:
+                gap = nodes.cut[node] - x[np.uint32(f)]
+                steep = steepness[np.uint32(f)]
+                for j in range(d):
+                    away = abs(z[j] + gap * steep[j])
+                    nearest[j] = away if away < nearest[j] else nearest[j]
+                node = node + one if gap >= 0.0 else np.uint64(nodes.right[node])
+                f = nodes.feature[node]
+            own[tree, i] = nodes.cut[node]
+            within = half[i]
+            for j in range(d):
+                line[j, n_leaving[j]] = i
+                n_leaving[j] += np.uint64(nearest[j] <= within[j])
+        for j in range(d):
+            end[j, tree + 1] = n_leaving[j]
+
+
 @Kernel
 def arena_moments(
     nodes: Nodes,
+    first_tree: int,
+    leaving: Leaving,
     columns: Floats,
     latent: Floats,
     steepness: Floats,
@@ -327,6 +414,7 @@ def arena_moments(
 ) -> None:
     """Add line means and first Hermite moments of a block of lines along one direction.
 
+    Trees are those of ``leaving``, from ``first_tree`` on.
     Rows come transposed, in ``columns`` (p, n_lines), with their ``latent`` coordinates along this
     direction (n_lines,); ``steepness`` (p,) is ``1 / L_fj``, or 0 where ``L_fj`` counts as zero.
     The coordinate's law is evaluated at ``t + shift`` for each of the ``shifts`` (q,). ``low`` and
@@ -342,13 +430,18 @@ def arena_moments(
     slack = law.below
     for k in range(n_lines):
         last[k] = 0.0
-    for tree in range(nodes.roots.size):
+    for tree in range(leaving.end.size):
+        own = leaving.own[tree if tree < len(leaving.own) else 0]
         for k in range(n_lines):
-            line[k] = k
-            upper[k] = high[k]
-            at[k] = low[k]
-            left_value[k] = 0.0
-        stack[0, 0], stack[0, 1], stack[0, 2] = nodes.roots[tree], 0, n_lines
+            left_value[k] = own[k]
+        first = np.uint64(leaving.first[tree])
+        n_here = np.uint64(leaving.end[tree]) - first
+        for k in range(n_here):
+            i = leaving.line[first + k]
+            line[k] = i
+            upper[k] = high[i]
+            at[i] = low[i]
+        stack[0, 0], stack[0, 1], stack[0, 2] = nodes.roots[first_tree + tree], 0, n_here
         top = 1
         while top > 0:
             top -= 1
