@@ -154,8 +154,13 @@ class Geometry:
 
     def decode(self, latent: Floats) -> Floats:
         """Return the rows of the numeric matrix that belong to latent rows."""
+        moved = np.asarray(latent @ self.decoder)
+        moved *= self.scale[self.active]
+        moved += self.center[self.active]
+        if moved.shape[1] == len(self.center):
+            return moved
         rows = np.broadcast_to(self.center, (len(latent), len(self.center))).copy()
-        rows[:, self.active] += (latent @ self.decoder) * self.scale[self.active]
+        rows[:, self.active] = moved
         return rows
 
     def with_random_part(self, latent: Floats, generator: np.random.Generator) -> Floats:

@@ -567,7 +567,8 @@ def row_sample(standardized: Floats, mass: Floats, count: int) -> RowSample:
 
 def _numbers(rows: Floats) -> Floats:
     """Return a number for each row; even powers: a column counted downwards is the same column."""
-    return np.asarray(np.sum(rows**2 + rows**4, axis=1))
+    squares = rows**2
+    return np.asarray(np.sum(squares + squares**2, axis=1))
 
 
 def _numbered_sample(standardized: Floats, mass: Floats, held: Ints, count: int) -> RowSample:

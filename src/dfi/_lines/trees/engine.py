@@ -60,11 +60,11 @@ NEGLIGIBLE = 1e-12
 ROWS_PER_BLOCK = 1024
 ROWS_PER_PATH_TASK = 16
 # Rows and trees whose lines that leave are found together: enough for the tables of a law, which
-# are read from memory for each direction; what is found then takes at most 1 MB a direction.
+# are read from memory for each direction; what is found then takes at most 2 MB a direction.
 ROWS_TOGETHER = 4096
-TREES_AT_ONCE = 64
+TREES_AT_ONCE = 128
 # Directions that share the walk of a row's own path; from how many on it is worth one.
-MOST_DIRECTIONS = 32
+MOST_DIRECTIONS = 64
 FEWEST_DIRECTIONS = 16
 # Part of the lines that leave their row's leaf in a tree, below which those are found first.
 MANY = 0.5

@@ -13,9 +13,9 @@ meets its leaves in the order of ``t``: its lower end is where its last leaf end
 
 so that the law is evaluated once for every crossing. The ends ``a`` and ``b`` are those of the law,
 or of a piece of the line. Where most lines stay in the leaf of their own row, these are told apart
-by one walk of the row's path for many directions (:func:`find_leaving`). What is no sum (a link) needs the values of all trees at once:
-then the crossings of each line are collected (:func:`collect_jumps`), and merged line by line
-(:mod:`dfi._lines.trees.kernels_lines`).
+by one walk of the row's path for many directions (:func:`find_leaving`). What is no sum (a link)
+needs the values of all trees at once: then the crossings of each line are collected
+(:func:`collect_jumps`), and merged line by line (:mod:`dfi._lines.trees.kernels_lines`).
 """
 
 from __future__ import annotations
