@@ -151,9 +151,9 @@ def real_lines(found: dict[str, Any], *, head: bool = True, mean: bool = False) 
     return "\n".join(lines) + ("\n" if mean else "")
 
 
-def _last_run_first(item: tuple[tuple[str, int], Any]) -> tuple[bool, int]:
+def _last_run_first(item: tuple[tuple[str, int], Any]) -> tuple[int, int]:
     half, rows = item[0]
-    return half != "held-out", rows
+    return ("fresh", "held-out", "development").index(half), rows
 
 
 def _mean_of(cells: Sequence[dict[str, Any]]) -> dict[str, Any]:

@@ -57,6 +57,26 @@ def test_row_that_rules_how_signal_is_shared_is_named():
     assert found.trust.by_feature["x2"] == "sound"
 
 
+def test_a_cell_that_hides_its_column_is_named():
+    """A gross error makes the column a near constant: near-copies get its score, silently."""
+    generator = np.random.default_rng(0)
+    a = generator.standard_normal(300)
+    X = pd.DataFrame({"a": a, "b": a, "c": a, "d": 0.0}) + 0.05 * generator.standard_normal(
+        (300, 4)
+    )
+    y = a + generator.standard_normal(300)
+    assert dfi.explain(X, y).trust == "sound"
+    right, X.loc[7, "b"] = X.loc[7, "b"], 1e9
+    found = dfi.explain(X, y)
+    (finding,) = [finding for finding in found.findings if finding.kind == "ruling row"]
+    assert finding.what.startswith("row 7 alone holds 100 % of the variance of 'b'")
+    assert found.trust.by_feature["b"] == "do not rely on it"
+    assert found.trust == "with care"
+    # a category of one row is no error
+    X.loc[7, "b"], X["d"] = right, np.arange(300) == 7
+    assert not [f for f in dfi.explain(X, y, "linear").findings if f.kind == "ruling row"]
+
+
 def test_row_is_named_by_its_place_in_the_table_before_rows_were_left_out():
     X, y = table()
     X.loc[17, "b"], y[17] = 40.0, -30.0

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from scipy.stats import norm
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.linear_model import LinearRegression, Ridge
 
@@ -15,6 +16,7 @@ from dfi._models.crossfit import split_variance
 from dfi._models.fits import Cache
 from dfi._models.prepare import prepare
 from dfi._scoring.scores import Scores
+from dfi.inference.tests import UnitInference
 from dfi.methods import Disentangled
 
 SAMPLE = dfi.datasets.m1(150, d=4, rho=0.5, random_state=0)
@@ -148,15 +150,21 @@ def test_result_tells_of_both_sizes():
 def test_result_says_whether_scores_still_rise():
     rows = dfi.datasets.m1(1000, d=4, rho=0.5, random_state=1)
     options = {"form": "extrapolated", "random_state": 0, "diagnose": False, "n_repeats": 2}
-    found = {
-        name: dfi.explain(rows.X, y, estimator=estimator, **options).diagnostics["learning"]
+    results = {
+        name: dfi.explain(rows.X, y, estimator=estimator, **options)
         for name, estimator, y in (
             ("rising", Ridge(300.0), rows.y),
             ("flat", "linear", rows.y),
             ("unstable", Ridge(300.0), np.random.default_rng(0).standard_normal(1000)),
         )
     }
+    found = {name: result.diagnostics["learning"] for name, result in results.items()}
     assert {name: told["state"] for name, told in found.items()} == {name: name for name in found}
+    severities = {
+        name: [told.severity for told in result.findings if told.kind == "learning"]
+        for name, result in results.items()
+    }
+    assert severities == {"rising": ["care"], "flat": ["note"], "unstable": ["note"]}
     assert found["rising"]["gained"] > 1.645 * found["rising"]["error"]
     assert abs(found["flat"]["gained"]) < 0.05
     assert found["unstable"]["gained"] is None
@@ -247,3 +255,29 @@ def test_nothing_left_to_learn_leaves_scores_and_errors_of_shares():
     np.testing.assert_allclose(far.se, cross.se, rtol=1e-9)
     for column in ("share", "se"):
         np.testing.assert_allclose(far.shares()[column], cross.shares()[column], rtol=1e-7)
+
+
+def test_intervals_leave_room_for_what_is_learned_late():
+    rows = dfi.datasets.m1(400, d=3, rho=0.5, random_state=1)
+    cross, far = (
+        dfi.explain(rows.X, rows.y, "linear", form=form, diagnose=False, random_state=0)
+        for form in ("cross", "extrapolated")
+    )
+    own = far.parts.summed(np.eye(4)[:3] - np.outer(far.shares()["share"], np.eye(4)[3]))
+    se = own.se / far.explained.value
+    late = 0.25 / np.sqrt(400)
+    np.testing.assert_allclose(far.shares()["se"], np.hypot(se, late), rtol=1e-9)
+    together = far.group({"all": list(far.names)}).shares()
+    np.testing.assert_allclose(together[["ci_low", "ci_high"]], 1.0, atol=1e-9)
+
+    # the lower end of a score is that of its standard error alone
+    plain = UnitInference(
+        far.basis, far.degenerate, far.quality.outcome_variance, far.nonnegative, far.unrelated
+    )
+    for alternative, level in (("two-sided", 0.9), ("less", 0.95), ("greater", 0.95)):
+        ends = plain.intervals(level=level, alternative=alternative)
+        told = far.interval(level, alternative=alternative)
+        np.testing.assert_allclose(told["ci_low"], ends["ci_low"])
+        room = 0.0 if alternative == "greater" else norm.ppf(0.95) * late * far.explained.value
+        np.testing.assert_allclose(told["ci_high"], ends["ci_high"] + room)
+    assert cross._unlearned == 0.0

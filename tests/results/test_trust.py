@@ -41,6 +41,16 @@ def test_sound_result_has_no_reasons_and_gives_no_warning(plain):
     assert str(plain).splitlines()[1] == "Trust: sound"
 
 
+def test_a_weak_model_whose_intervals_say_so_is_sound():
+    generator = np.random.default_rng(0)
+    X = generator.standard_normal((800, 2))
+    y = 0.25 * X[:, 0] + generator.standard_normal(800)
+    result = dfi.explain(X, y, "linear", cv=20)
+    assert 0 < result.quality.r2 < 0.1
+    assert result.trust == "sound"
+    assert {"weak model", "folds"} <= {told.kind for told in result.findings}
+
+
 @pytest.mark.parametrize(("severity", "grade"), GRADES.items())
 def test_a_finding_about_the_whole_grades_all_of_it(plain, severity, grade):
     trust = judged(plain, finding(severity)).trust

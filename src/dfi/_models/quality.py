@@ -449,7 +449,7 @@ def weak_model(quality: Quality, *, effect: bool = False) -> Finding | None:
     if skill < WEAK and not effect:
         return Finding(
             "weak model",
-            "care",
+            "note",
             f"the regression explains only {share} of the outcome's variance"
             if square
             else f"the model's {quality.loss_name} is only {share} below that of {null}",

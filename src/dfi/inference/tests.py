@@ -205,7 +205,8 @@ class UnitInference:
     model reads, and their intervals go from 0 to ``undetected``, the score that tests of dependence
     may have missed. ``outcome_variance`` is the unit of the expansion near the null. Of a
     ``difference`` of two results a unit that does not differ in any row has a standard error of 0,
-    not none, and unrelated ones an interval on both sides of 0.
+    not none, and unrelated ones an interval on both sides of 0. Models that are still learning may
+    miss ``unlearned`` of a score.
     """
 
     influence: Influence
@@ -215,6 +216,7 @@ class UnitInference:
     unrelated: Bools
     undetected: Floats | None = None
     difference: bool = False
+    unlearned: float = 0.0
 
     @property
     def _equal(self) -> Bools:
@@ -271,7 +273,11 @@ class UnitInference:
         skewness: bool = True,
         random_state: int = 0,
     ) -> dict[str, Floats]:
-        """Return ``ci_low`` and ``ci_high``, one unit at a time or for all at once."""
+        """Return ``ci_low`` and ``ci_high``, one unit at a time or for all at once.
+
+        An upper end leaves room for what models have yet to learn, ``unlearned`` times the normal
+        quantile: scores of a model that learns late are too low, never too high.
+        """
         level = check_level(level)
         alternative = check_alternative(alternative)
         errors = self.widened(expansion, level)
@@ -292,6 +298,10 @@ class UnitInference:
             skewness=self.influence.skewness if skewness else None,
             degrees=self.influence.degrees,
         )
+        if alternative != "greater":
+            high = high + self.unlearned * norm.ppf(
+                level if alternative == "less" else 0.5 + 0.5 * level
+            )
         if expansion is None:
             # no spread to go by: the end is what tests of dependence could not exclude. An
             # expansion near the null widens these units like all others.

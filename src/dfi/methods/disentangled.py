@@ -29,7 +29,7 @@ from dfi.methods.base import Method, MethodResult, joined_diagnostics, loss_tota
 from dfi.methods.diagnosis import explain_diagnostics, joined_checks
 from dfi.methods.fidelity import keeping_variance
 from dfi.methods.learning import calibration, calibration_of, learning, learning_curve
-from dfi.methods.rows import grouped_rows, ruling_rows, small_sample, two_folds
+from dfi.methods.rows import grouped_rows, ruling_cells, ruling_rows, small_sample, two_folds
 from dfi.methods.stages import BLOCK, RowPlan, sampled_scores, seconds_ahead
 from dfi.methods.units import score_membership, undetected_scores, unit_components
 from dfi.transports import Gaussian, resolve_transport
@@ -519,16 +519,18 @@ class Disentangled(Method):
             state = learning_state(of_models, of_smaller, weights, fits.halvings)
             diagnostics["learning"] = state
             findings.append(learning(state))
-        told = calibration_of(scores, membership, task)
-        if told is not None:
-            diagnostics["calibration"] = told
-            findings.append(calibration(told))
+        calibrated = calibration_of(scores, membership, task)
+        if calibrated is not None:
+            diagnostics["calibration"] = calibrated
+            findings.append(calibration(calibrated))
         findings += fits.outcome.findings
         few = (small_sample(fits, form), two_folds(fits, checked), grouped_rows(fits))
         findings += [finding for finding in few if finding is not None]
         if self.diagnose:
             of_rows = None if parts is None else parts.attributed
-            findings += ruling_rows(fits, scores, membership, of_rows, task)
+            ruled = ruling_rows(fits, scores, membership, of_rows, task)
+            told = {name for finding in ruled for name in finding.about}
+            findings += [*ruled, *ruling_cells(fits, transport, scores.rows, task, told)]
         warn_of(findings)
         diagnostics["findings"] = [finding.as_dict() for finding in findings]
         if stretch is not None:

@@ -36,12 +36,18 @@ def learning_curve(
 
 
 def learning(state: Mapping[str, Any]) -> Finding:
-    """Say whether scores still rise with the training rows; a flat curve limits nothing."""
-    flat = state["state"] == "flat"
+    """Say whether scores still rise with the training rows.
+
+    Only a curve that surely rises limits a result: where nothing is known of it intervals are wide.
+    """
     numbers = {key: state[key] for key in ("gained", "error") if state[key] is not None}
     remedy = f"Use more rows, or {worded('an estimator', 'a --model')} that suits them better"
     return Finding(
-        "learning", "note" if flat else "care", state["words"], numbers, "" if flat else remedy
+        "learning",
+        "care" if state["state"] == "rising" else "note",
+        state["words"],
+        numbers,
+        "" if state["state"] == "flat" else remedy,
     )
 
 

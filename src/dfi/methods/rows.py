@@ -12,12 +12,12 @@ from dfi._scoring.forms import CROSSED, ScoreForm
 from dfi.inference.shares import CLEAR
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from dfi._findings import Severity
     from dfi._models.fits import Fits
     from dfi._scoring.scores import Scores, Task
-    from dfi._types import Bools, Floats
+    from dfi._types import Bools, Floats, Ints
     from dfi.methods.totals import Totals
     from dfi.transports.base import FittedTransport
     from dfi.transports.covariance import Estimated
@@ -198,6 +198,37 @@ def ruling_rows(
         _ruling_row(fits, scores.rows[row], units, task.names, "care", "the share of ")
         for row, units in _ruled(held, worth).items()
     ]
+
+
+def ruling_cells(
+    fits: Fits, transport: FittedTransport, rows: Ints, task: Task, told: Collection[str]
+) -> list[Finding]:
+    """Say which rows hold most of a latent coordinate's variance, unless ``told`` of its column."""
+    matrix, weights = task.table.matrix[rows], task.weights.take(rows)
+    latent = transport.draw(matrix, np.random.default_rng(fits.child("diagnosis")))
+    varied = [
+        column.name not in told
+        and any(len(np.unique(matrix[:, place])) > MOST_LEVELS for place in column.positions)
+        for column in task.columns
+    ]
+    owner = transport.owner(task.columns)
+    steps = np.sqrt(weights.values)[:, None] * (latent - weights.mean(latent))
+    found = []
+    for row, coordinates in _ruled(steps, np.array(varied)[owner]).items():
+        about = tuple(dict.fromkeys(task.columns[owner[place]].name for place in coordinates))
+        most = max(coordinates.values())
+        found.append(
+            Finding(
+                "ruling row",
+                "distrust",
+                f"row {fits.data.label_of(int(rows[row]))} alone holds {100 * most:.0f} % of the "
+                f"variance of {listed(about)}: all other rows look alike beside it",
+                {"share": most},
+                "Look at it, and explain the table without it too",
+                about,
+            )
+        )
+    return found
 
 
 def _ruled(influence: Floats, worth: Bools) -> dict[int, dict[int, float]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from types import MappingProxyType
@@ -18,7 +19,7 @@ from dfi._parameters import InvalidParameterError, argument, name_groups, valida
 from dfi._types import Space
 from dfi.inference.influence import Influence, InfluenceRows, read_only
 from dfi.inference.intervals import check_level
-from dfi.inference.shares import beside
+from dfi.inference.shares import UNLEARNED, beside
 from dfi.inference.tests import Estimate, UnitInference, estimate_one
 from dfi.results import words
 from dfi.results.algebra import subtracted, summed, warn_of_sums
@@ -44,7 +45,7 @@ from dfi.warnings import InferenceWarning, warn
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
     from pathlib import Path
 
     from matplotlib.axes import Axes
@@ -235,7 +236,24 @@ class Importance:
             self.unrelated,
             self.undetected,
             self.difference,
+            self._unlearned,
         )
+
+    @property
+    def _learning(self) -> bool:
+        """Whether scores are those of models that more rows would change."""
+        curve = self.diagnostics.get("learning_curve")
+        # the true regression gains exactly nothing
+        still = not isinstance(curve, Mapping) or curve.get("gained") != 0.0
+        return still and self.spec.get("form") == "extrapolated"
+
+    @property
+    def _unlearned(self) -> float:
+        """What models that still learn may miss of a score: so much of what they explain."""
+        explained = self.explained
+        if explained is None or not self._learning:
+            return 0.0
+        return UNLEARNED * max(explained.value, 0.0) / float(np.sqrt(self.basis.size))
 
     @property
     def _by_row(self) -> InfluenceRows:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -76,7 +77,8 @@ def ratios(
         return Shares(values / (size.value if size is not None and known else np.nan), None)
     if not is_clear(units.summed(total[None, :])):
         return Shares(np.full(len(parts), np.nan), None)
-    return shares_of(units, total, parts)
+    learning = units is result.parts and result._learning
+    return replace(shares_of(units, total, parts), learning=learning)
 
 
 def contrast_of(result: Importance, of: ShareOf | None, signs: Floats) -> Estimate:

@@ -217,7 +217,7 @@ def _folds(result: Importance) -> Finding | None:
     name, skill, spread = quality.skill_name, quality.skill, quality.skill_spread
     return Finding(
         "folds",
-        "care",
+        "note",
         f"the model fits some folds much better than others ({name} {skill:.2f}, spread over "
         f"folds {spread:.2f})",
         {"skill": skill, "spread": spread},
