@@ -13,6 +13,7 @@ import polars as pl
 import pytest
 from scipy import sparse
 from sklearn.base import clone
+from sklearn.ensemble import RandomForestRegressor
 from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge
 from sklearn.neighbors import KNeighborsRegressor
 from sklearn.pipeline import make_pipeline
@@ -223,7 +224,17 @@ class NoisyLearner(LinearRegression):
         return super().predict(rows) + np.random.default_rng().standard_normal(len(rows))
 
 
+class NoisyForest(RandomForestRegressor):
+    def predict(self, rows):
+        return super().predict(rows) + RNG.standard_normal(len(rows))
+
+
+REPLACED = RandomForestRegressor(5, random_state=0).fit(A, Y)
+REPLACED.predict = lambda rows: predict(rows) + RNG.standard_normal(len(rows))
+
 UNSTEADY = {
+    "a noisy forest": NoisyForest(5, random_state=0).fit(A, Y),
+    "a forest with another predict": REPLACED,
     "random": lambda rows: predict(rows) + RNG.standard_normal(len(rows)),
     "a little random": lambda rows: predict(rows) + 0.05 * RNG.standard_normal(len(rows)),
     "standardised": lambda rows: predict(rows) / predict(rows).std(),

@@ -20,6 +20,14 @@ if TYPE_CHECKING:
     from dfi._data.table import Table
     from dfi._types import Estimator
 
+TREE_MODULES = (
+    "sklearn.ensemble._forest",
+    "sklearn.ensemble._gb",
+    "sklearn.ensemble._hist_gradient_boosting.gradient_boosting",
+    "lightgbm.sklearn",
+    "xgboost.sklearn",
+)
+
 ENCODERS = (OneHotEncoder, OrdinalEncoder, TargetEncoder)
 WRAPPERS = (BaseSearchCV, TransformedTargetRegressor, TemperatureScaled)
 
@@ -138,8 +146,18 @@ def keeps_columns(step: Estimator) -> bool:
     return step is None or step == "passthrough" or isinstance(step, SimpleImputer)
 
 
+def sums_trees(model: Estimator) -> bool:
+    """Return whether a model is a forest or boosting of a library, with nothing inside but trees.
+
+    What it predicts of a row cannot depend on the others.
+    """
+    return type(model).__module__ in TREE_MODULES and "predict" not in vars(model)
+
+
 def _fitted_parts(model: Estimator) -> Iterator[Estimator]:
     """Yield the fitted models inside a search, a transformed target, a vote or a stack."""
+    if sums_trees(model):
+        return
     if isinstance(model, TemperatureScaled):
         yield model.model_
     for attribute in ("best_estimator_", "regressor_", "estimators_"):
