@@ -133,9 +133,9 @@ def explain(
             "pass the outcome, or name the columns of times to an event with "
             f"{argument('time', ...)} and {argument('event', ...)}",
         )
-    warn_of_refits(estimator, cv)
     method = Disentangled(**taken_by(Disentangled, given))
     method.check(prefit=isinstance(cv, str) and cv == "prefit")
+    warn_of_refits(estimator, cv)
     fits = prepare(**taken_by(prepare, given), samples=True, most_splits=MOST_SPLITS)
     return importances(fits, method, level, keep_rows=keep_rows)[method.name]
 

@@ -173,18 +173,6 @@ def check_same_order(X: Frame, vectors: Mapping[str, object]) -> None:
             )
 
 
-def is_reordered(values: object) -> bool:
-    """Return whether a pandas Series numbers its rows, in another order than theirs."""
-    if not nw.dependencies.is_pandas_series(values):
-        return False
-    index = cast("Native", values).index
-    numbers = np.asarray(index)
-    if numbers.dtype.kind not in "iu":
-        return False
-    places = np.arange(len(numbers))
-    return not np.array_equal(numbers, places) and np.array_equal(np.sort(numbers), places)
-
-
 def _shared_in_part(one: Native, other: Native) -> int:
     shared = len(set(one) & set(other))
     if not shared:

@@ -148,9 +148,23 @@ class Data:
     labels: Native | None = None
     told: Mapping[str, object] = field(default_factory=dict)
 
-    @property
-    def n_fit(self) -> int:
-        return self.table.n_rows if self.fit is None else len(self.fit)
+    matrix: Floats = field(init=False, repr=False)
+    y: Floats = field(init=False, repr=False)
+    n_fit: int = field(init=False, repr=False)
+    fit_weights: Weights | None = field(init=False, repr=False)
+    blocks: Blocks = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        n_fit = len(self.table.matrix if self.fit is None else self.fit)
+        object.__setattr__(self, "matrix", self.table.matrix)
+        object.__setattr__(self, "y", self.outcome.values)
+        object.__setattr__(self, "n_fit", n_fit)
+        object.__setattr__(self, "fit_weights", self.weights if self.weighted else None)
+        columns = self.table.columns
+        blocks = Blocks(columns, None, len(columns))
+        if self.groups is not None and self.joint:
+            blocks = group_blocks(self.groups, columns)
+        object.__setattr__(self, "blocks", blocks)
 
     def fitting(self, rows: Ints) -> Ints:
         return rows if self.fit is None else np.intersect1d(rows, self.fit)
@@ -167,18 +181,6 @@ class Data:
             return str(place)
         label = self.labels[place]
         return str(label) if isinstance(label, numbers.Number) else repr(str(label))
-
-    @property
-    def matrix(self) -> Floats:
-        return self.table.matrix
-
-    @property
-    def y(self) -> Floats:
-        return self.outcome.values
-
-    @property
-    def fit_weights(self) -> Weights | None:
-        return self.weights if self.weighted else None
 
     @cached_property
     def units(self) -> Units:
@@ -201,13 +203,6 @@ class Data:
         shares = ((c.name, self.weights.mean(table.where_missing(c))) for c in table.missing)
         return {name: float(share[0]) for name, share in shares}
 
-    @cached_property
-    def blocks(self) -> Blocks:
-        columns = self.table.columns
-        if self.groups is None or not self.joint:
-            return Blocks(columns, None, len(columns))
-        return group_blocks(self.groups, columns)
-
     @property
     def mean_outcome(self) -> float:
         known = self.means.get(self.outcome.name)
@@ -224,13 +219,6 @@ class Data:
         if self.outcome.kind == "several":
             y = np.column_stack([member.values for member in self.outcome.members])
         return fingerprint(self.matrix, y, self.weights.values)
-
-    def constant_among(self, rows: Ints) -> Bools:
-        """Return which matrix columns are constant among ``rows`` of positive weight."""
-        if self.table.known is not None:
-            return self.table.known.counted_constant
-        counted = rows[self.weights.values[rows] > 0]
-        return constant_columns(self.matrix, counted)
 
 
 def group_blocks(groups: Groups, columns: tuple[Column, ...]) -> Blocks:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Literal
 
@@ -81,7 +81,8 @@ class Table:
     are the units that are given scores, ``header`` the column index of a pandas frame, and
     ``present`` the rows whose values count as observed (None: all). Of a table that these rows are
     only a sample of, ``known`` says what all of its rows showed; ``everyday`` is what was done to
-    columns of a raw frame.
+    columns of a raw frame; ``gaps`` are columns of numbers with missing values: each is a value and
+    an indicator.
     """
 
     matrix: Floats
@@ -91,6 +92,13 @@ class Table:
     present: Bools | None = None
     known: Known | None = None
     everyday: Everyday = NOTHING
+    names: tuple[str, ...] = field(init=False, repr=False)
+    gaps: tuple[Column, ...] = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        gaps = tuple(column for column in self.columns if column.fill is not None)
+        object.__setattr__(self, "names", tuple(column.name for column in self.columns))
+        object.__setattr__(self, "gaps", gaps)
 
     @property
     def n_rows(self) -> int:
@@ -99,10 +107,6 @@ class Table:
     @property
     def n_columns(self) -> int:
         return len(self.columns)
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        return tuple(column.name for column in self.columns)
 
     @property
     def matrix_names(self) -> tuple[str, ...]:
@@ -123,11 +127,6 @@ class Table:
     @property
     def missing(self) -> tuple[Column, ...]:
         return tuple(column for column in self.columns if column.missing)
-
-    @property
-    def gaps(self) -> tuple[Column, ...]:
-        """The columns of numbers with missing values: each is a value and an indicator."""
-        return tuple(column for column in self.columns if column.fill is not None)
 
     def where_missing(self, column: Column) -> Bools:
         if not column.missing:

@@ -12,6 +12,7 @@ import numpy as np
 from dfi._data import source
 from dfi._data.dependence import Clusters, Ordered
 from dfi._data.folds import Fold, in_time_order, split_halves
+from dfi._data.levels import constant_columns
 from dfi._data.problem import warn_constant
 from dfi._data.source import MatrixSource
 from dfi._models.adapters import as_model
@@ -179,6 +180,14 @@ class Fits:
     place: int = 0
     cluster: tuple[EstimatorLike, Split] | None = None
     cache: Cache = field(default_factory=Cache, repr=False)
+    table: Table = field(init=False, repr=False)
+    outcome: Outcome = field(init=False, repr=False)
+    weights: Weights = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "table", self.data.table)
+        object.__setattr__(self, "outcome", self.data.outcome)
+        object.__setattr__(self, "weights", self.data.weights)
 
     @classmethod
     def cross(
@@ -229,8 +238,8 @@ class Fits:
             loss=loss,
             cluster=None if split is None else (asked, split),
         )
-        fits.warn_constant()
         fits.check_clusters()
+        fits.warn_constant()
         return fits
 
     @classmethod
@@ -278,8 +287,8 @@ class Fits:
         predictor = predictor_for(model, data.table, prefit=True)
         refuse_nondeterministic(predictor, data.matrix)
         check_learner_suits_outcome(model, data.outcome)
-        fits.warn_constant()
         fits.check_clusters()
+        fits.warn_constant()
         if scale == "margin":
             predictor, response = on_margin(predictor, data)
             data, classes = replace(data, outcome=response), data.outcome
@@ -292,18 +301,6 @@ class Fits:
             FoldModels(0, fold.test, (predictor,), seeds.child("fit", 0, "score").sequence()),
         )
         return fits
-
-    @property
-    def table(self) -> Table:
-        return self.data.table
-
-    @property
-    def outcome(self) -> Outcome:
-        return self.data.outcome
-
-    @property
-    def weights(self) -> Weights:
-        return self.data.weights
 
     @cached_property
     def missing(self) -> dict[str, object]:
@@ -360,7 +357,11 @@ class Fits:
 
     @cached_property
     def constant(self) -> Bools:
-        return self.data.constant_among(self.rows)
+        """The matrix columns that do not vary among the explained rows."""
+        if self.table.known is not None:
+            return self.table.known.counted_constant
+        counted = self.rows[self.weights.values[self.rows] > 0]
+        return constant_columns(self.data.matrix, counted)
 
     def warn_constant(self) -> None:
         """Warn of columns that vary in the table, but not among the explained rows."""
@@ -368,6 +369,9 @@ class Fits:
         warn_constant(self.table, new, " among the rows that are explained")
 
     def check_clusters(self) -> None:
+        """Raise where the explained rows are of one cluster, which has no standard errors."""
+        if not isinstance(self.weights.dependence, Clusters):
+            return
         weights = self.weights.take(self.rows)
         if not isinstance(weights.dependence, Clusters):
             return

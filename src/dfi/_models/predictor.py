@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, cast
 
+import narwhals as nw
 import numpy as np
 from sklearn.compose import ColumnTransformer
 from sklearn.ensemble import ExtraTreesRegressor, RandomForestRegressor
@@ -13,7 +14,6 @@ from sklearn.exceptions import NotFittedError
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
-from dfi._data.frames import is_reordered
 from dfi._data.source import LARGE_ROWS
 from dfi._models.adapters import off_device
 from dfi._models.encoders import (
@@ -90,6 +90,13 @@ class Predictor:
     shrink: tuple[float, float] | None = None
     domain: Domain = "real"
     of_classes: bool = False
+    reads_matrix: bool = field(init=False, repr=False)
+    """Whether the model's columns are the columns of the numeric matrix, one for one."""
+
+    def __post_init__(self) -> None:
+        plain = all(c.kind != "categorical" and not c.missing for c in self.table.columns)
+        own = self.view == "matrix" or (plain and not self.exact)
+        object.__setattr__(self, "reads_matrix", own)
 
     @property
     def name(self) -> str:
@@ -107,14 +114,6 @@ class Predictor:
     @cached_property
     def levels(self) -> Levels:
         return self.table.levels_with(self.exact)
-
-    @property
-    def reads_matrix(self) -> bool:
-        """Whether the model's columns are the columns of the numeric matrix, one for one."""
-        if self.view == "matrix":
-            return True
-        plain = all(c.kind != "categorical" and not c.missing for c in self.table.columns)
-        return plain and not self.exact
 
     def _seen(self, points: Floats) -> Floats | Frame:
         """Return rows as the model sees them, its own: it may work in place."""
@@ -144,7 +143,7 @@ class Predictor:
             )
             kind = UnpredictedError if unseen is None else ValueError
             raise kind(f"{self.name} could not predict {len(points)} rows. {reason}") from error
-        if is_reordered(value):
+        if _is_reordered(value):
             raise ValueError(
                 f"{self.name} returned a Series whose labels are those of the rows in another "
                 "order: predictions must be in the order of the rows"
@@ -605,3 +604,13 @@ def warn_of_classes(model: EstimatorLike) -> None:
             f"is explained, so {TARGET} must be 1 for {second} and 0 for {first}",
             OutcomeWarning,
         )
+def _is_reordered(values: object) -> bool:
+    """Return whether a pandas Series numbers its rows, in another order than theirs."""
+    if not nw.dependencies.is_pandas_series(values):
+        return False
+    index = cast("Native", values).index
+    numbers = np.asarray(index)
+    if numbers.dtype.kind not in "iu":
+        return False
+    places = np.arange(len(numbers))
+    return not np.array_equal(numbers, places) and np.array_equal(np.sort(numbers), places)

@@ -128,19 +128,20 @@ def prepare(
     (200, 3)
     """
     given = dict(locals())
-    chosen = resolve_loss(loss)
+    seeds, chosen = Seeds.of(random_state), resolve_loss(loss)
     prefit = isinstance(cv, str) and cv == "prefit"
     if scale == "margin" and not (prefit and chosen is None):
         raise ValueError(
             "scale='margin' describes a fitted classifier by squared errors of its log-odds: pass "
             f"{argument('cv', 'prefit')} and leave {argument('loss')} at 'auto'"
         )
-    seeds = Seeds.of(random_state)
+    cluster = is_cluster_learner(estimator) and not prefit
+    several = several_named(y)
     times = take_times(given)
     given["counted"] = chosen is not None and chosen.domain == "positive"
     watch: Watch = partial(progress_bar, progress)
     told: Mapping[str, object] = {}
-    as_frame = not samples or clusters is not None or several_named(y) or target is not None
+    as_frame = not samples or clusters is not None or several or target is not None
     if is_stream(X):
         check_streamed(cv)
     if is_stream(X) and not as_frame:

@@ -192,14 +192,3 @@ def components_of(labels: Ints | None, count: int) -> tuple[Ints, ...]:
         return (np.arange(count),)
     order = np.argsort(labels, kind="stable")
     return tuple(np.split(order, np.cumsum(np.bincount(labels))[:-1]))
-
-
-def matrix_of(vectors: Floats, values: Floats, labels: Ints | None) -> Floats:
-    """Return the symmetric matrix of eigenvectors with some values."""
-    if labels is None or len(values) < MANY_COLUMNS:
-        return np.asarray((vectors * values) @ vectors.T)
-    found = np.zeros_like(vectors)
-    for block in components_of(labels, len(values)):
-        inside = np.ix_(block, block)
-        found[inside] = (vectors[inside] * values[block]) @ vectors[inside].T
-    return found

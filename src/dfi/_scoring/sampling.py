@@ -126,6 +126,16 @@ def of_sample(
     return found
 
 
+def of_share(plain: Floats, aware: Floats, weights: Weights, task: Task) -> Floats:
+    """Return influence values with the transport's terms, which are of all rows it was fitted on.
+
+    Without a sample they are what they are.
+    """
+    if task.share >= 1.0:
+        return aware
+    return of_sample(plain, aware - plain, weights, task.share, task.child(7))
+
+
 def _column_by_column(other: Floats, level: Floats, first: Floats, second: Floats) -> Floats:
     """Return columns as long as those of ``second``, at right angles to both of their own."""
     found = np.zeros_like(other)

@@ -54,6 +54,7 @@ CLEAR_TOTAL = 2.0
 """Standard errors by which the sum of all scores exceeds 0 where a share of it means something."""
 
 
+@dataclass(frozen=True, eq=False)
 class LineModels:
     """The line models of fitted models, read once for all that a task asks of them.
 
@@ -61,8 +62,7 @@ class LineModels:
     line means. Draws are another thing: each reading has a seed of its own.
     """
 
-    def __init__(self) -> None:
-        self._read: dict[object, tuple[Predictor, LineModel]] = {}
+    _read: dict[object, tuple[Predictor, LineModel]] = field(default_factory=dict)
 
     def of(
         self,
@@ -128,20 +128,35 @@ class Task:
     population: RowSource | None = None
     place_of: Ints | None = None
 
+    explained: Ints = field(init=False, repr=False)
+    n_fitted: int = field(init=False, repr=False)
+    columns: tuple[Column, ...] = field(init=False, repr=False)
+    names: tuple[str, ...] = field(init=False, repr=False)
+    by_unit: bool = field(init=False, repr=False)
+    fixed: bool = field(init=False, repr=False)
+    matrix: Floats = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        columns = self.table.columns if self.units is None else self.units
+        rows = len(self.rows) if self.population is None else self.population.n_rows
+        derived = {
+            "explained": self.rows if self.sample is None else self.sample,
+            "n_fitted": rows,
+            "columns": columns,
+            "names": tuple(unit.name for unit in self.targets or columns),
+            "by_unit": self.targets is None or self.additive,
+            "fixed": self.transport_error == "ignore",
+            "matrix": self.table.matrix,
+        }
+        for name, value in derived.items():
+            object.__setattr__(self, name, value)
+
     @property
     def places(self) -> Ints:
         """The places of the explained rows in the population."""
         if self.place_of is not None:
             return self.place_of[self.explained]
         return np.searchsorted(self.rows, self.explained)
-
-    @property
-    def explained(self) -> Ints:
-        return self.rows if self.sample is None else self.sample
-
-    @property
-    def n_fitted(self) -> int:
-        return len(self.rows) if self.population is None else self.population.n_rows
 
     @property
     def total(self) -> float:
@@ -182,25 +197,10 @@ class Task:
         )
         return alone, [np.searchsorted(rows, test) for test in tests]
 
-    @property
-    def columns(self) -> tuple[Column, ...]:
-        return self.table.columns if self.units is None else self.units
-
-    @property
-    def by_unit(self) -> bool:
-        return self.targets is None or self.additive
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        return tuple(unit.name for unit in self.targets or self.columns)
-
-    @property
-    def fixed(self) -> bool:
-        return self.transport_error == "ignore"
-
-    @property
-    def matrix(self) -> Floats:
-        return self.table.matrix
+    def names_at(self, positions: Ints) -> list[str]:
+        """Return the names of some columns of the matrix."""
+        names = self.table.matrix_names
+        return [names[k] for k in positions]
 
     def child(self, number: int) -> np.random.SeedSequence:
         return np.random.SeedSequence(self.seed.entropy, spawn_key=(*self.seed.spawn_key, number))

@@ -125,6 +125,8 @@ class Plan:
         The groups that are scored, those of Shapley values with the columns of none.
     rows : RowPlan, optional
         Which rows are explained; None for all of them at once.
+    source : RowSource, optional
+        All rows, where sums over them stand for them.
     """
 
     choice: TransportChoice
@@ -133,6 +135,7 @@ class Plan:
     blocks: Blocks
     groups: Groups | None
     rows: RowPlan | None
+    source: RowSource | None
 
 
 @validated_fields
@@ -189,7 +192,7 @@ class Disentangled(Method):
         prefit : bool
             Whether the model was fitted elsewhere.
         """
-        self._form(resolve_transport(self.transport), prefit=prefit)
+        self._form(self.transport, prefit=prefit)
 
     def _row_plan(self, fits: Fits, design: Transport) -> RowPlan | None:
         """Return which rows are explained and when to stop; None for all of them at once."""
@@ -237,7 +240,9 @@ class Disentangled(Method):
             reason = "all rows in memory"
         return RowPlan(order, n, reason, precise=asked == "auto", deadline=deadline)
 
-    def _form(self, design: Transport, loss: Loss = SQUARED_ERROR, *, prefit: bool) -> ScoreForm:
+    def _form(
+        self, transport: TransportLike, loss: Loss = SQUARED_ERROR, *, prefit: bool
+    ) -> ScoreForm:
         """Return the form that rows are scored in: the cross form where models are fitted here.
 
         That of a fitted model is the CPI form, for scores of single coordinates under a square of
@@ -250,7 +255,9 @@ class Disentangled(Method):
                 f"{argument('cv', 'prefit')} has one: use {argument('form', 'loco', 'cpi')}, or "
                 "let the models be fitted here"
             )
-        design.check(transport_error=self.transport_error, integration=self.quadrature)
+        integration = self.quadrature
+        design = resolve_transport(transport)
+        design.check(transport_error=self.transport_error, integration=integration)
         if form == "auto" and prefit:
             return "cpi" if loss.is_square and not self.additive else "loco"
         return "cross" if form == "auto" or form == "extrapolated" else form
@@ -292,7 +299,7 @@ class Disentangled(Method):
 
     def _check_units(self, design: Transport, columns: Sequence[Column], constant: Bools) -> None:
         """Raise if an own error along lines is asked for where units are replaced as a whole."""
-        if not design.disentangles_units or self.transport_error not in STRAIGHT_ONLY:
+        if self.transport_error not in STRAIGHT_ONLY or not design.disentangles_units:
             return
         for column in columns:
             if np.count_nonzero(~constant[list(column.positions)]) > 1:
@@ -340,7 +347,6 @@ class Disentangled(Method):
             groups = covering(groups)
             blocks = group_blocks(groups, fits.table.columns)
         columns = blocks.columns
-        design.check_columns(columns)
         self._check_units(design, columns, fits.constant)
         if form == "calibrated" and min(map(len, fits.repeats)) < 2:
             raise ValueError(
@@ -353,7 +359,8 @@ class Disentangled(Method):
         )
         if form in CROSSED:
             fits.require_halves()
-        population = fits.population
+        population, large = fits.population, fits.is_large
+        design.check_columns(columns)
         design.check_source(population)
         design.check_size(fits.constant, population.n_rows)
         choice = TransportChoice(design)
@@ -383,7 +390,9 @@ class Disentangled(Method):
                 f"{argument('transport', 'gaussian')}, or groups that do not overlap, with joint "
                 "scores"
             )
-        return Plan(choice, form, extrapolates, blocks, groups, self._row_plan(fits, design))
+        source = population if large and design.straight else None
+        rows = self._row_plan(fits, design)
+        return Plan(choice, form, extrapolates, blocks, groups, rows, source)
 
     def prepared(
         self, fits: Fits, ahead: Plan, models: tuple[FoldModels, ...], advance: Advance | None
@@ -420,7 +429,7 @@ class Disentangled(Method):
             targets=blocks.targets,
             additive=self.additive,
             loss=fits.loss,
-            population=population if fits.is_large and design.straight else None,
+            population=ahead.source,
             place_of=fits.data.places,
         )
         transport, instead = keeping_variance(fit(design), task, fits.child("kept"), fit)

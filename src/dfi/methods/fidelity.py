@@ -207,8 +207,7 @@ def keeping_variance(
     to be :data:`MUCH_NEARER`.
     """
     design, estimate = transport.design, transport.correlations
-    asked = design.specification().get("covariance")
-    if asked != "auto" or estimate.of_sample:
+    if estimate.of_sample or design.specification().get("covariance") != "auto":
         return transport, ""
     ratio = _variance_ratio(transport, task, seed)
     if 1.0 / KEPT_VARIANCE <= ratio <= KEPT_VARIANCE:

@@ -13,7 +13,7 @@ import dataclasses
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, ClassVar, Literal, Self, TypeVar, cast, get_args
+from typing import TYPE_CHECKING, ClassVar, Literal, Self, TypeVar, cast
 
 import numpy as np
 from scipy import sparse
@@ -27,14 +27,13 @@ from dfi._data.table import GIB, Table, read_table
 from dfi._data.weights import Weights, read_weights
 from dfi._findings import Finding
 from dfi._models.seeds import Seeds
-from dfi._parameters import TABLE, argument, check, one_of, worded
+from dfi._parameters import TABLE, argument, check, worded
 from dfi._scoring.jackknife import (
     dealt_groups,
     influence_of_groups,
     ticket_groups,
     with_transport_error,
 )
-from dfi._scoring.scores import Scores, Task, TransportError
 from dfi.transports.covariance import Estimated
 
 if TYPE_CHECKING:
@@ -48,6 +47,7 @@ if TYPE_CHECKING:
     from dfi._lines.base import LineModel, Reference
     from dfi._lines.choose import Quadrature
     from dfi._scoring.map_error import MapInfluence
+    from dfi._scoring.scores import Scores, Task
     from dfi._types import Bools, Floats, Frame, Ints, Plain, VectorLike
 
 Fitted = TypeVar("Fitted", bound="FittedTransport")
@@ -174,7 +174,6 @@ class Transport(TransformerMixin, BaseEstimator):
 
     def check(self, *, transport_error: str, integration: Quadrature) -> None:
         """Raise if an option of a call is not honoured by this transport."""
-        one_of("transport_error", transport_error, get_args(TransportError))
         if transport_error in STRAIGHT_ONLY and not self.straight:
             raise ValueError(
                 f"transport_error={transport_error!r} is about straight lines, which "

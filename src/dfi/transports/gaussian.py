@@ -36,7 +36,7 @@ from dfi._data.source import SAMPLE_ROWS, SAMPLE_SEED, MatrixSource, RowSource
 from dfi._lines.base import LineModel, Reference, ReferenceKind
 from dfi._lines.linked import before_map
 from dfi._parameters import check, validated_fields
-from dfi._scoring.geometry import Geometry, matrix_of
+from dfi._scoring.geometry import MANY_COLUMNS, Geometry, components_of
 from dfi._scoring.map_error import (
     MapInfluence,
     SquaredInfluence,
@@ -137,12 +137,12 @@ class LinearTransport(StraightTransport):
             active,
             center,
             scale,
-            matrix_of(vectors, inverse, labels) / system.spread,
-            matrix_of(vectors, roots, labels),
+            _matrix_of(vectors, inverse, labels) / system.spread,
+            _matrix_of(vectors, roots, labels),
             vectors[:, values <= 0],
             vectors,
             values,
-            Reference.gaussian(),
+            Reference("gaussian"),
             smoothing,
             weight_factor,
             labels,
@@ -237,6 +237,17 @@ class LinearTransport(StraightTransport):
         return bool(own < null.shape[1])
 
 
+def _matrix_of(vectors: Floats, values: Floats, labels: Ints | None) -> Floats:
+    """Return the symmetric matrix of eigenvectors with some values."""
+    if labels is None or len(values) < MANY_COLUMNS:
+        return np.asarray((vectors * values) @ vectors.T)
+    found = np.zeros_like(vectors)
+    for block in components_of(labels, len(values)):
+        inside = np.ix_(block, block)
+        found[inside] = (vectors[inside] * values[block]) @ vectors[inside].T
+    return found
+
+
 Kept = TypeVar("Kept", "Ints", "Floats")
 
 
@@ -288,7 +299,7 @@ class Whitening(Transport):
             refuse_derived(transport_error)
 
     def check_parameters(self) -> None:
-        super().check_parameters()
+        check_components(self.components)
         # set_params may have changed what the constructor has checked
         check(type(self).__name__, self.get_params(deep=False), optional=["random_state"])
         given: object = self.shrinkage
@@ -297,7 +308,6 @@ class Whitening(Transport):
                 f"shrinkage={given!r} is of the sample correlation, not for covariance="
                 f"{self.covariance!r}: leave one of the two out"
             )
-        check_components(self.components)
 
     def check_columns(self, columns: Sequence[Column]) -> None:
         super().check_columns(columns)
@@ -982,12 +992,12 @@ def _empirical_law(
 
     Of ``units`` those of one coordinate alone ask for it.
     """
-    latent = transport.encode(matrix)
-    offsets, offset_weights = transport.geometry.offsets
+    geometry = transport.geometry
+    latent, (offsets, offset_weights) = geometry.encode(matrix), geometry.offsets
     if units:
         return Reference.of_rows(latent, mass, offsets, offset_weights)
     return Reference.empirical(
-        (latent[None] + offsets[:, None, :]).reshape(-1, transport.n_latent),
+        (latent[None] + offsets[:, None, :]).reshape(-1, geometry.n_latent),
         np.outer(offset_weights, mass).ravel(),
     )
 

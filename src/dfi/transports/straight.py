@@ -30,7 +30,7 @@ from dfi._scoring.map_error import (
     squared_influence,
     why_left_in,
 )
-from dfi._scoring.sampling import of_sample
+from dfi._scoring.sampling import of_share
 from dfi._scoring.scores import FoldLines, Scores, Task, fold_lines, pooled_scores, rows_at_once
 from dfi._scoring.sensitivity_choice import settled_sensitivity
 from dfi._scoring.swapped import Changes, Corrected, changes_along
@@ -109,9 +109,12 @@ class StraightTransport(FittedTransport):
         """Read the models of folds as functions of that space."""
         # Prediction releases the interpreter's lock.
         read = (delayed(fold_lines)(fold, task) for fold in folds)
+        lines = list(in_parallel(read, task.n_jobs, here=True))
+        if not self.bends_models:
+            return lines
         return [
             replace(it, models=tuple(self.line_model(m, task.options) for m in it.models))
-            for it in in_parallel(read, task.n_jobs, here=True)
+            for it in lines
         ]
 
     def margin_slopes(self, latent: Floats, coordinates: Ints, weights: Weights) -> Floats:
@@ -154,35 +157,37 @@ class StraightTransport(FittedTransport):
         """Add the own error; rows of components that no model reads score exactly 0."""
         found = super().finished(scores, task)
         if task.fixed:
-            found = SecondOrderBias.left_in(FIXED).subtracted_from(found, self._names(task))
-        if self.labels is None:
+            found = SecondOrderBias.left_in(FIXED).subtracted_from(found, ())
+        labels = self.geometry.labels
+        if labels is None:
             return found
         lines, y = found.straight, task.y[found.rows]
         return found.silenced(
-            unread_coordinates(lines.influence, lines.prediction, y, self.labels, task.loss)
+            unread_coordinates(lines.influence, lines.prediction, y, labels, task.loss)
         )
 
     def plain_scores(self, task: Task) -> Scores:
         """Score along straight lines."""
         pooled = self._pooled(task)
-        matrix, weights = task.matrix[pooled.rows], task.weights.take(pooled.rows)
-        plain = self.attributed(pooled.straight, matrix, weights)
-        diagnostics, overlap = pooled.diagnostics, pooled.straight.overlap
+        weights, overlap = task.weights.take(pooled.rows), pooled.straight.overlap
         if overlap is not None:
-            told = overlap.as_dict(self._names(task), weights.mean(pooled.latent))
-            diagnostics = {**diagnostics, "orthogonality": told}
+            names = task.names_at(self.geometry.active)
+            told = overlap.as_dict(names, weights.mean(pooled.latent))
+            pooled = replace(pooled, diagnostics={**pooled.diagnostics, "orthogonality": told})
+        if not self.bends_models:
+            return pooled
+        plain = self.attributed(pooled.straight, task.matrix[pooled.rows], weights)
         return replace(
             pooled,
             latent=plain.latent,
             attributed=plain.attributed,
             attributed_by_repeat=pooled.latent_by_repeat @ plain.jacobian.T,
             attribution=plain.jacobian,
-            diagnostics=diagnostics,
         )
 
     def own_error(self, scores: Scores, task: Task) -> Scores | None:
         """Add the derived terms, or refits where no sensitivity is to be trusted."""
-        lines, names = scores.straight, self._names(task)
+        lines, names = scores.straight, task.names_at(self.geometry.active)
         if not self.correlations.of_sample or self._only_refits(task.loss):
             found = self.jackknife(scores, task)
             told: Plain = {"sensitivity": {"used": "jackknife"}}
@@ -210,8 +215,8 @@ class StraightTransport(FittedTransport):
             found = self.jackknife(scores, task)
         else:
             found = scores.with_error(
-                _of_share(scores.latent, aware.latent, weights, task),
-                _of_share(scores.attributed, aware.attributed, weights, task),
+                of_share(scores.latent, aware.latent, weights, task),
+                of_share(scores.attributed, aware.attributed, weights, task),
                 settled.words,
             )
         found = replace(found, diagnostics={**found.diagnostics, **settled.diagnostics})
@@ -286,10 +291,6 @@ class StraightTransport(FittedTransport):
 
         return jackknifed(scores, task, task.child(0), self.design, self, rescore)
 
-    def _names(self, task: Task) -> list[str]:
-        names = task.table.matrix_names
-        return [names[k] for k in self.active]
-
     def _pooled(self, task: Task) -> Scores:
         """Score lines, with what the chosen treatment of the transport's error asks for."""
         geometry, error = self.geometry, task.transport_error
@@ -302,6 +303,7 @@ class StraightTransport(FittedTransport):
                     "under this transport: leave it at 'auto' (here 'jackknife'), or use 'ignore'"
                 )
             error = "ignore"
+        points, lines = self.points_of(task), self.lines_of(task.folds, task)
         if error == "auto" and (
             geometry.smoothing < 1.0
             or not self.correlations.of_sample
@@ -318,20 +320,10 @@ class StraightTransport(FittedTransport):
         return pooled_scores(
             replace(task, transport_error=error),
             geometry,
-            self.lines_of(task.folds, task),
-            self.points_of(task),
+            lines,
+            points,
             gradient_step=None if task.settled else step,
             check=not task.settled,
             n_draws=self.design.n_draws,
             n_smoothing=self.design.n_smoothing,
         )
-
-
-def _of_share(plain: Floats, aware: Floats, weights: Weights, task: Task) -> Floats:
-    """Return influence values with the transport's terms, which are of all rows it was fitted on.
-
-    Without a sample they are what they are.
-    """
-    if task.share >= 1.0:
-        return aware
-    return of_sample(plain, aware - plain, weights, task.share, task.child(7))
