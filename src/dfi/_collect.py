@@ -515,6 +515,7 @@ def importance(
 def _by_row(
     fits: Fits, method: Method, key: str, part: MethodResult, level: float, *, keep_rows: bool
 ) -> Importance:
+    specification = _specification(fits, method, key)
     diagnostics = {**part.diagnostics, **fits.outcome.diagnostics}
     if part.monte_carlo_se is not None:
         diagnostics["monte_carlo_se"] = part.monte_carlo_se.tolist()
@@ -526,7 +527,7 @@ def _by_row(
     return Importance(
         basis=basis,
         names=names,
-        spec={**_specification(fits, method, key), "dependence": basis.words, **part.specification},
+        spec={**specification, "dependence": basis.words, **part.specification},
         quality=fits.quality if part.quality is None else part.quality,
         diagnostics=diagnostics,
         level=level,
@@ -549,7 +550,7 @@ def _by_row(
         parts=None if part.parts is None else InfluenceRows(part.parts, weights, places),
         by_outcome={
             name: _by_row(member, method, key, part.members[name], level, keep_rows=keep_rows)
-            for name, member in zip(part.members, fits.members, strict=bool(part.members))
+            for name, member in zip(part.members, fits.members if part.members else (), strict=True)
         },
         source=(
             FittedSource(fits, method, level, keep_rows)
@@ -567,6 +568,12 @@ def _specification(fits: Fits, method: Method, key: str) -> dict[str, object]:
             field.name: _plain(getattr(described, field.name))
             for field in dataclasses.fields(described)
         }
+    estimator, cv = (describe_setting(fits.settings[name]) for name in ("estimator", "cv"))
+    libraries = versions()
+    calibration = (fits.members[0] if fits.outcome.members else fits).calibration
+    missing, n_rows = fits.missing, fits.n_rows
+    outcome, everyday, data = fits.outcome.as_dict(), fits.table.everyday.spec(), fits.data
+    fingerprint = data.fingerprint
     return {
         "method": method.name,
         "result": key,
@@ -576,24 +583,24 @@ def _specification(fits: Fits, method: Method, key: str) -> dict[str, object]:
         "parameters": parameters,
         "loss": fits.loss.name,
         "unit": fits.loss.unit,
-        "outcome": fits.outcome.as_dict(),
+        "outcome": outcome,
         **({} if fits.scale == "response" else {"scale": fits.scale}),
-        **(fits.members[0] if fits.outcome.members else fits).calibration,
-        "estimator": describe_setting(fits.settings["estimator"]),
-        "cv": describe_setting(fits.settings["cv"]),
+        **calibration,
+        "estimator": estimator,
+        "cv": cv,
         "n_folds": len(fits.folds),
         "n_repeats": fits.settings["n_repeats"],
         "weights": fits.weights.kind if fits.data.weighted else "none",
-        **({"missing": fits.missing} if fits.missing else {}),
-        **({"everyday": told} if (told := fits.table.everyday.spec()) else {}),
+        **({"missing": missing} if missing else {}),
+        **({"everyday": everyday} if everyday else {}),
         "random_state": fits.settings["random_state"],
-        "n_rows": fits.n_rows,
+        "n_rows": n_rows,
         **({} if fits.data.fit is None else {"fit_rows": fits.data.n_fit}),
         **fits.data.told,
         "n_features": len(fits.table.columns),
         "units": "groups" if fits.data.joint else "columns",
-        "versions": versions(),
-        "data_sha256": fits.data.fingerprint,
+        "versions": libraries,
+        "data_sha256": fingerprint,
     }
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
@@ -31,12 +31,12 @@ class Weights:
     kind: WeightKind
     dependence: Dependence | None = None
 
-    @property
-    def total(self) -> float:
-        """The sum of frequency weights, or the number of rows of positive sampling weight."""
-        if self.kind == "frequency":
-            return float(self.values.sum())
-        return float(np.count_nonzero(self.values))
+    total: float = field(init=False, repr=False)
+    """The sum of frequency weights, or the number of rows of positive sampling weight."""
+
+    def __post_init__(self) -> None:
+        count = self.values.sum() if self.kind == "frequency" else np.count_nonzero(self.values)
+        object.__setattr__(self, "total", float(count))
 
     @property
     def uniform(self) -> bool:

@@ -21,13 +21,11 @@ if TYPE_CHECKING:
 
     from dfi._data.columns import Column
     from dfi._data.weights import Weights
+    from dfi._lines.base import LineModel
     from dfi._scoring.geometry import Geometry
     from dfi._scoring.scores import ReadFold, Task
     from dfi._types import Bools, Floats, Ints
     from dfi.transports.base import FittedTransport
-
-FEWEST_ROWS = 5
-"""Rows for each latent coordinate below which probes of units are not scored."""
 
 
 @dataclass(frozen=True)
@@ -40,19 +38,6 @@ class ProbeScores:
     values: Floats
     weights: Weights
     refits: Callable[[], Floats] | None = None
-
-
-def why_unprobed(transport: FittedTransport, task: Task) -> str | None:
-    """Return why probes are not scored under a fitted transport; None where they are."""
-    if not transport.design.straight:
-        return "a second fit of this transport would cost as much as the first"
-    wide = FEWEST_ROWS * transport.n_latent > len(task.explained)
-    if wide and transport.refits_for_error:
-        # the transport is taken as known, which with few rows would call noise significant
-        return f"there are fewer than {FEWEST_ROWS} rows for each column"
-    if transport.design.epsilon > 0 and not transport.design.published:
-        return "the entropic bridge averages many lines for every row"
-    return None
 
 
 @singledispatch
@@ -85,7 +70,12 @@ def _along_lines(
     chosen = weights.take(rows[used])
     coordinates = np.flatnonzero(geometry.active >= task.matrix.shape[1])
     latent = geometry.encode(points[used])
-    along = _along_probes(geometry, transport, latent, coordinates, folds, task)
+    slopes = fitted.margin_slopes(latent, coordinates, chosen)
+    read = [
+        (fold.rows, transport.points(task.matrix[fold.rows]), transport.line_models(fold.models))
+        for fold in folds
+    ]
+    along = _along_probes(geometry, latent, coordinates, read, task)
     probe_influence, sensitivity = (stretch * part for part in along)
     phi = np.concatenate([explained.mean(latent_influence), chosen.mean(probe_influence)])
     influence = np.concatenate([latent_influence[used], probe_influence], axis=1)
@@ -97,7 +87,7 @@ def _along_lines(
         influence[:, coordinates] += 2.0 * moved.on_map(sensitivity, identity)
         attributed += 2.0 * geometry.weight_factor * moved.on_decoder(identity, (own * phi).T)
     attributed += influence @ (own**2).T
-    attributed *= fitted.margin_slopes(latent, coordinates, chosen)
+    attributed *= slopes
     positions = geometry.active[coordinates]
     membership = np.array([[at in probe for probe in probes] for at in positions], dtype=float)
     both = np.concatenate([influence[:, coordinates] @ membership, attributed @ membership], axis=1)
@@ -172,18 +162,17 @@ def _among_units(
 
 def _along_probes(
     geometry: Geometry,
-    space: StraightTransport,
     latent: Floats,
     coordinates: Ints,
-    folds: Sequence[ReadFold],
+    folds: Sequence[tuple[Ints, Floats, list[LineModel]]],
     task: Task,
 ) -> tuple[Floats, Floats]:
     """Return the probes' latent influence values, and the sensitivities of their line means.
 
-    ``geometry`` is of the transport with the probes, ``space`` the one without.
+    ``geometry`` is of the transport with the probes; ``folds`` are rows, where they are in the
+    space of the one without, and models there.
     """
-    matrix = task.matrix
-    directions = geometry.directions[: matrix.shape[1], coordinates]
+    directions = geometry.directions[: task.matrix.shape[1], coordinates]
     moving = np.flatnonzero(np.any(directions != 0.0, axis=0))
     influence = np.zeros((len(latent), len(coordinates)))
     sensitivity = np.zeros((geometry.n_latent, len(coordinates)))
@@ -193,23 +182,22 @@ def _along_probes(
     offsets, nodes = geometry.offsets
     found: list[list[LineMoments]] = []
     start = 0
-    for fold in folds:
-        part = slice(start, start + len(fold.rows))
+    for rows, points, models in folds:
+        part = slice(start, start + len(rows))
         start = part.stop
         lines = Lines(
-            space.points(matrix[fold.rows]),
+            points,
             np.ascontiguousarray(latent[part][:, chosen]),
             np.ascontiguousarray(directions[:, moving]),
             geometry.reference.only(chosen),
             np.ascontiguousarray(offsets[:, chosen]),
         )
-        models = [space.line_model(model) for model in fold.models]
         # noise is what two models do not agree about: its factor in the calibrated form is 1
         influence[part, moving], _, moments = scores_along(
-            models, lines, task.y[fold.rows], nodes, form=task.form, loss=task.loss
+            models, lines, task.y[rows], nodes, form=task.form, loss=task.loss
         )
         found.append(moments)
-    mass = task.weights.values[np.concatenate([fold.rows for fold in folds])]
+    mass = task.weights.values[np.concatenate([rows for rows, _, _ in folds])]
     share = mass / mass.sum()
     half_slope = task.loss.half_slope if task.loss.has_generator else np.asarray
     first, last = (

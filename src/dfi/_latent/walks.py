@@ -226,6 +226,7 @@ def explained_parts(
     the other little of the walks' noise is left.
     """
     known = scores.known
+    received, unit_of = _attribution(known, transport), transport.drawn_as_one
     rows, mass = scores.rows, task.weights.values
     shares = mass[rows] / mass[rows].sum()
     level = float(shares @ task.y[rows])
@@ -266,21 +267,20 @@ def explained_parts(
         latent += np.outer(lost, _weights(np.where(known.unread, 0.0, latent)))
     missing = total_by_repeat - by_repeat.sum(axis=1)
     by_repeat = by_repeat + np.outer(missing, _weights(by_repeat))
-    shares = _attribution(known, transport)
-    moved = latent @ shares.T
+    moved = latent @ received.T
     # along the direction of a unit of several columns attributed scores go another way
-    directed = known.attributed - known.latent @ shares.T if transport.shares_variance else 0.0
+    directed = known.attributed - known.latent @ received.T if transport.shares_variance else 0.0
     attributed = moved + directed
     crossed = np.zeros_like(latent)
     if task.loss.is_square:
         coded = transport.draw(task.matrix[rows], generator)
-        crossed = _crossed(coded, found, task.folds, transport.drawn_as_one, weights)
+        crossed = _crossed(coded, found, task.folds, unit_of, weights)
     return Parts(
         latent,
         attributed,
         by_repeat,
-        by_repeat @ shares.T + weights.mean(attributed) - weights.mean(moved),
-        (crossed, crossed @ shares.T),
+        by_repeat @ received.T + weights.mean(attributed) - weights.mean(moved),
+        (crossed, crossed @ received.T),
     )
 
 
@@ -439,7 +439,8 @@ def local_values(
         mixed = latent[givers[:, transport.drawn_as_one], np.arange(latent.shape[1])]
         if len(known) == len(models):
             return [model.predict(mixed) for model in known]
-        points = transport.decode(mixed) + transport.undecoded(task.matrix, nodes[givers])
+        lost = transport.undecoded(task.matrix, nodes[givers])
+        points = transport.decode(mixed) + lost
         return [model.predict(points) for model in models]
 
     ends = np.stack(predicted(np.tile(np.arange(len(nodes))[:, None], (1, n_units))))

@@ -94,8 +94,8 @@ class Predictor:
     """Whether the model's columns are the columns of the numeric matrix, one for one."""
 
     def __post_init__(self) -> None:
-        plain = all(c.kind != "categorical" and not c.missing for c in self.table.columns)
-        own = self.view == "matrix" or (plain and not self.exact)
+        plain = all(column.kind != "categorical" for column in self.table.columns)
+        own = self.view == "matrix" or (plain and not self.table.gaps and not self.exact)
         object.__setattr__(self, "reads_matrix", own)
 
     @property
@@ -604,6 +604,8 @@ def warn_of_classes(model: EstimatorLike) -> None:
             f"is explained, so {TARGET} must be 1 for {second} and 0 for {first}",
             OutcomeWarning,
         )
+
+
 def _is_reordered(values: object) -> bool:
     """Return whether a pandas Series numbers its rows, in another order than theirs."""
     if not nw.dependencies.is_pandas_series(values):

@@ -485,6 +485,11 @@ class FoldLines:
     fold: FoldModels
     models: tuple[LineModel, ...]
     kernel_seed: np.random.SeedSequence
+    rule: str
+
+    def with_models(self, models: Iterable[LineModel]) -> FoldLines:
+        own = tuple(models)
+        return replace(self, models=own, rule=own[0].rule)
 
     def __getstate__(self) -> dict[str, object]:
         # Workers are sent the models as lines need them, and not beside that as they were fitted.
@@ -615,7 +620,7 @@ def rows_held_out(folds: Sequence[FoldModels]) -> list[int]:
 
 
 def _joint_rule(prepared: Sequence[FoldLines]) -> str:
-    return " + ".join(dict.fromkeys(lines.models[0].rule for lines in prepared))
+    return " + ".join(dict.fromkeys(lines.rule for lines in prepared))
 
 
 def _most_nodes(prepared: Sequence[FoldLines]) -> int:
@@ -625,7 +630,8 @@ def _most_nodes(prepared: Sequence[FoldLines]) -> int:
 def fold_lines(fold: FoldModels, task: Task) -> FoldLines:
     """Read the models of a fold into their best form, with seeds of their own."""
     kernel_seed, *draw_seeds = unspent(fold.seed).spawn(1 + len(fold.predictors))
-    return FoldLines(fold, tuple(_read(fold, task, draw_seeds)), kernel_seed)
+    models = tuple(_read(fold, task, draw_seeds))
+    return FoldLines(fold, models, kernel_seed, models[0].rule)
 
 
 def _read(fold: FoldModels, task: Task, seeds: Sequence[np.random.SeedSequence]) -> list[LineModel]:
@@ -656,7 +662,7 @@ def _settled(
 
     def taken(nodes: Nodes) -> list[FoldLines]:
         return [
-            replace(lines, models=tuple(with_nodes(model, nodes) for model in lines.models))
+            lines.with_models(with_nodes(model, nodes) for model in lines.models)
             for lines in prepared
         ]
 
@@ -743,9 +749,6 @@ class ReadFold:
 
     rows: Ints
     models: tuple[LineModel, ...]
-
-    def predict(self, points: Floats) -> Floats:
-        return np.asarray(np.mean([model.predict(points) for model in self.models], axis=0))
 
 
 def read_some_folds(

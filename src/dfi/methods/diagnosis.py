@@ -15,10 +15,9 @@ import numpy as np
 
 from dfi._findings import SEVERITIES, Finding
 from dfi._latent.independence import independence
-from dfi._latent.probes import why_unprobed
 from dfi._models.seeds import named_seed
 from dfi._scoring.scores import ReadFold, Scores, Task, read_some_folds
-from dfi.methods.fidelity import held_out_predictions, model_fidelity
+from dfi.methods.fidelity import held_out_predictions, mean_of, model_fidelity
 from dfi.methods.latents import carrying, dependence, other_transport
 from dfi.methods.leaks import leaks
 from dfi.methods.noise_floor import (
@@ -118,6 +117,7 @@ def check_result(
     columns that hold the outcome are looked for.
     """
     design, membership = transport.design, score_membership(transport, task)
+    reason = transport.why_unprobed(len(task.explained))
     names, weights = task.names, task.weights.take(scored.rows)
     influence = scored.attributed @ membership
     totals = score_totals(
@@ -126,7 +126,6 @@ def check_result(
         times_counted=times_counted(task),
     )  # fmt: skip
     latent = transport.draw(task.table.matrix[scored.rows], np.random.default_rng(seed))
-    reason = why_unprobed(transport, task)
     floor: NoiseFloor | None = None
     below: tuple[str, ...] = ()
     predictions: list[tuple[Ints, Predict]]
@@ -141,7 +140,9 @@ def check_result(
             variance=totals.variance, stretch=scored.stretch,
         )  # fmt: skip
         below = below_noise(floor, influence, names, weights)
-        predictions = [(fold.rows, fold.predict) for fold in folds]
+        predictions = [
+            (fold.rows, mean_of([model.predict for model in fold.models])) for fold in folds
+        ]
     else:
         predictions = held_out_predictions(task)
     fidelity = None if not transport.returns_rows else model_fidelity(
@@ -156,6 +157,7 @@ def check_result(
     if task.by_unit:
         carries = carrying(weights.mean(scored.latent @ transport.membership(task.columns)))
     left = independence(latent, seed, owner, carries)
+    told = left.as_dict()
     pairs = [[task.columns[unit].name for unit in pair] for pair in left.pairs]
     tried = ""
     if left.dependent and say:
@@ -174,7 +176,7 @@ def check_result(
         dependence(design, left, pairs, tried=tried),
     ]
     measured: dict[str, object] = {
-        "latent": {**left.as_dict(), "pairs": pairs},
+        "latent": {**told, "pairs": pairs},
         "totals": totals.as_dict(),
         "noise_floor": (
             {"not_measured": reason}

@@ -412,6 +412,7 @@ class Disentangled(Method):
                 )
             return kept[key]
 
+        fitted = fit(design)
         task = Task(
             folds=models,
             table=fits.table,
@@ -432,7 +433,7 @@ class Disentangled(Method):
             population=ahead.source,
             place_of=fits.data.places,
         )
-        transport, instead = keeping_variance(fit(design), task, fits.child("kept"), fit)
+        transport, instead = keeping_variance(fitted, task, fits.child("kept"), fit)
         return transport, task, instead
 
     def explain(self, fits: Fits) -> Explained:

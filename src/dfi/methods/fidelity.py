@@ -239,10 +239,10 @@ def _variance_ratio(transport: FittedTransport, task: Task, seed: np.random.Seed
 def held_out_predictions(task: Task) -> list[tuple[Ints, Predict]]:
     """Return held-out rows and predictions of every fold, where no line model is at hand."""
     folds = [fold for fold in task.folds if fold.repeat == 0]
-
-    def predict(predictors: Sequence[Predict]) -> Predict:
-        return lambda points: np.mean([each(points) for each in predictors], axis=0)
-
     return [
-        (fold.test, predict(fold.predictors)) for fold in thin(folds, FEWEST_ROWS, task.weights)
+        (fold.test, mean_of(fold.predictors)) for fold in thin(folds, FEWEST_ROWS, task.weights)
     ]
+
+
+def mean_of(models: Sequence[Predict]) -> Predict:
+    return lambda points: np.asarray(np.mean([each(points) for each in models], axis=0))

@@ -187,13 +187,14 @@ def score_totals(
 
     ``gained`` (n, 2) is what the outcome's mean loses and what models explain of it, row by row.
     """
+    single = standard_errors(influence, weights)
     sums = np.stack([influence.sum(axis=1), latent_influence.sum(axis=1), *gained.T], axis=1)
     total, latent_total, outcome, explained = map(float, weights.mean(sums))
     steps = weights.steps(sums)
     covariance = steps.T @ steps
     errors = np.sqrt(np.diag(covariance))
     scores = weights.mean(influence)
-    over, room = scores - outcome, ERRORS * np.nan_to_num(standard_errors(influence, weights))
+    over, room = scores - outcome, ERRORS * np.nan_to_num(single)
     above = over > np.clip(room, 1e-9 * outcome, GROSS * outcome)
     return Totals(
         total=total,

@@ -1440,7 +1440,8 @@ def load(path: str | os.PathLike[str]) -> Importance:
 
 
 def _checked_fields(result: Importance) -> dict[str, object]:
-    basis, names = result.basis, tuple(result.names)
+    _check_totals(result)
+    basis, names, level = result.basis, tuple(result.names), check_level(result.level)
     p = basis.n_units
     if p != len(names):
         raise ValueError(
@@ -1480,7 +1481,6 @@ def _checked_fields(result: Importance) -> dict[str, object]:
     if by_row[:, unrelated].any():
         moved = names[int(np.argmax(unrelated & by_row.any(axis=0)))]
         raise ValueError(f"{moved!r} is called unrelated, but its influence values are not 0")
-    _check_totals(result)
     for name, part in result.by_outcome.items():
         if part.names != names:
             raise ValueError(f"the result of the outcome {name!r} is about other units")
@@ -1496,7 +1496,7 @@ def _checked_fields(result: Importance) -> dict[str, object]:
         ),
         "spec": freeze(result.spec, "spec"),
         "diagnostics": freeze(result.diagnostics, "diagnostics"),
-        "level": check_level(result.level),
+        "level": level,
         "components": None if result.components is None else tuple(map(tuple, result.components)),
         **{name: read_only(flag, np.bool_) for name, flag in flags.items()},
         **{

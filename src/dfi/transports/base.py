@@ -483,6 +483,13 @@ class FittedTransport(ABC):
         """Return what each unit receives of each latent one, up to a factor."""
         raise TypeError(f"{type(self).__name__} has no straight lines")
 
+    def why_unprobed(self, n_rows: int) -> str | None:
+        """Return why probes of noise are not scored among so many rows; None where they are."""
+        del n_rows
+        if not self.design.straight:
+            return "a second fit of this transport would cost as much as the first"
+        return None
+
     def map_influence(self, matrix: Floats) -> MapInfluence | None:
         """Return the influence of rows on the linear map; None where it is not derived."""
         del matrix

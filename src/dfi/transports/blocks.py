@@ -125,6 +125,9 @@ ROWS_AT_ONCE = 1024
 
 BlockAttribution = Literal["direction", "isotropic"]
 
+FEWEST_PROBED = 5
+"""Rows for each latent coordinate below which probes of units are not scored."""
+
 
 @dataclass(frozen=True)
 class UnitBlock:
@@ -1113,6 +1116,12 @@ class BlockTransport(FittedTransport):
         """Return what blocks receive: the attribution of scores is that of their directions."""
         del attribution
         return self.even_shares()
+
+    def why_unprobed(self, n_rows: int) -> str | None:
+        # probes take the transport as known, which with few rows would call noise significant
+        if self.design.straight and FEWEST_PROBED * self.n_latent > n_rows:
+            return f"there are fewer than {FEWEST_PROBED} rows for each column"
+        return super().why_unprobed(n_rows)
 
     def map_influence(self, matrix: Floats) -> MapInfluence | None:
         if not self.correlations.of_sample:

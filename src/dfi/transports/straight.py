@@ -101,6 +101,14 @@ class StraightTransport(FittedTransport):
         del options
         return model
 
+    def line_models(
+        self, models: Sequence[LineModel], options: Quadrature | None = None
+    ) -> list[LineModel]:
+        """Return models as functions of that space."""
+        if not self.bends_models:
+            return list(models)
+        return [self.line_model(model, options) for model in models]
+
     def points_of(self, task: Task) -> Floats:
         """Return the rows of a task's matrix in that space, those that are scored."""
         return task.matrix
@@ -112,10 +120,7 @@ class StraightTransport(FittedTransport):
         lines = list(in_parallel(read, task.n_jobs, here=True))
         if not self.bends_models:
             return lines
-        return [
-            replace(it, models=tuple(self.line_model(m, task.options) for m in it.models))
-            for it in lines
-        ]
+        return [it.with_models(self.line_models(it.models, task.options)) for it in lines]
 
     def margin_slopes(self, latent: Floats, coordinates: Ints, weights: Weights) -> Floats:
         """Return the mean squared slope of margins from that space to features, (coordinates,)."""
@@ -124,6 +129,11 @@ class StraightTransport(FittedTransport):
 
     def even_shares(self) -> Floats:
         return np.asarray(self.geometry.attribution**2)
+
+    def why_unprobed(self, n_rows: int) -> str | None:
+        if self.geometry.smoothing < 1.0:
+            return "the entropic bridge averages many lines for every row"
+        return super().why_unprobed(n_rows)
 
     def map_influence(self, matrix: Floats) -> MapInfluence | None:
         return self.influence(matrix) if self.correlations.of_sample else None
