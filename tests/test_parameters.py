@@ -17,7 +17,7 @@ from dfi.inference.intervals import Alternative, Expansion
 from dfi.inference.tests import Adjustment
 from dfi.methods import Disentangled, prepare
 from dfi.methods.shapley import Sampling
-from dfi.results.importance import GroupScores
+from dfi.results.questions import GroupScores
 from dfi.results.tables import ShareOf
 from dfi.transports.blocks import BlockAttribution
 from dfi.transports.covariance import CovarianceKind

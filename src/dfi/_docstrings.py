@@ -20,6 +20,7 @@ _NEXT_SECTION = re.compile(r"^\S[^\n]*\n-{3,}$", re.MULTILINE)
 _CODE = re.compile(r"^(?:>>>|\.\.\.) .*$", re.MULTILINE)
 _FROM = re.compile(r"^>>> from .*$", re.MULTILINE)
 _FRAME = "frame", "In the caller's dataframe library."
+_ANSWER = "It prints what it says; ``table()`` has all of it."
 _MACHINE = "dict", "Strings, numbers, lists and dicts only; unknown numbers are None."
 
 RETURNS = {
@@ -29,12 +30,24 @@ RETURNS = {
         'What was drawn on; several for ``"groups"``.',
     ),
     "Columns": _FRAME,
+    "Estimate": ("Estimate", "``value``, ``se``, ``ci_low``, ``ci_high`` and ``p``."),
     "Frame": _FRAME,
     "Loss": ("Loss", "What ``explain(loss=...)`` takes, or ``compare``."),
+    "None": ("None", "Nothing."),
+    "NDArray[np.object_]": ("ndarray of Axes", "What was drawn on."),
     "Path": ("Path", "Where it was written."),
     "Path | Report": ("Report or Path", "The report, or where it was written."),
+    "Importance": ("Importance", "A new result."),
+    **{
+        kind: (kind, _ANSWER)
+        for kind in ("Interactions", "KeepList", "LocalAttributions", "SignalTree", "Split")
+    },
     "Plain": _MACHINE,
     "dict[str, Json]": _MACHINE,
+    "dict[str, object]": _MACHINE,
+    "int": ("int", "Its place."),
+    "list[dict[str, Any]]": ("list of dict", "With a ``name`` each; NaN where not known."),
+    "str": ("str", "The text."),
     "Simulation": ("Simulation", "The sample, its regression and its true scores."),
 }
 """What functions return that do not say it themselves, by their annotation."""
@@ -101,12 +114,14 @@ def with_givens(text: str) -> str:
 
 
 def exemplified(kind: type[T]) -> type[T]:
-    """Complete the examples of a class, and those of its methods that nothing else completes."""
-    for thing in (kind, *vars(kind).values()):
+    """Complete a class, and those of its methods that nothing else completes."""
+    kind.__doc__ = with_givens(inspect.cleandoc(kind.__doc__ or ""))
+    for thing in vars(kind).values():
         text = getattr(thing, "__doc__", None)
-        own = thing is kind or (inspect.isfunction(thing) and not hasattr(thing, "__wrapped__"))
-        if own and text and ">>> " in text:
-            thing.__doc__ = with_givens(inspect.cleandoc(text))
+        if not text or ">>> " not in text or hasattr(thing, "__wrapped__"):
+            continue
+        if inspect.isfunction(thing):
+            thing.__doc__ = completed(text, inspect.signature(thing), lambda _: "")
     return kind
 
 

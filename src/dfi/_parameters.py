@@ -157,14 +157,15 @@ class Parameter:
     """A public parameter: what it may be, and its type and meaning as docstrings give them.
 
     Without ``kind`` the type follows from ``allowed``; the default is the signature's. Without
-    ``text`` the functions that have the parameter describe it themselves. ``option`` is what the
-    command line has for it.
+    ``text`` the functions that have the parameter describe it themselves; ``unset`` adds what None
+    stands for, where it is the default. ``option`` is what the command line has for it.
     """
 
     allowed: Constraints = ()
     text: str = ""
     kind: str = ""
     option: str = ""
+    unset: str = ""
 
     @property
     def type(self) -> str:
@@ -227,7 +228,11 @@ COMMON: Mapping[str, Parameter] = {
         "Multiplicity adjustment behind ``p_adj``.",
     ),
     "alpha": Parameter((LEVEL,)),
-    "alternative": Parameter((ALTERNATIVES,)),
+    "alternative": Parameter(
+        (ALTERNATIVES,),
+        "Alternative of the tests.",
+        unset='``"two-sided"`` for a difference of two results, else ``"greater"``',
+    ),
     "attribution": Parameter((Choice(("direction", "isotropic")),)),
     "ax": Parameter(
         (Named("Axes", "Axes of matplotlib", "pass ax of fig, ax = plt.subplots()"),),
@@ -382,7 +387,12 @@ COMMON: Mapping[str, Parameter] = {
         option="--keep-rows",
     ),
     "kind": Parameter((Text(),)),
-    "level": Parameter((LEVEL,), "Confidence level of the intervals.", option="--level"),
+    "level": Parameter(
+        (LEVEL,),
+        "Confidence level of the intervals.",
+        option="--level",
+        unset="that of the result by default",
+    ),
     "local": Parameter((LOCAL,), "The rows."),
     "loss": Parameter(
         text=(
@@ -597,10 +607,10 @@ OWN: Mapping[tuple[str, str], Constraints] = {
     ("Change.test_any", "of"): (Choice(("change", "covariates", "concept")),),
     ("Copula", "attribution"): (ATTRIBUTIONS,),
     ("DLOCO", "n_partners"): (Whole(2),),
-    ("Importance.keep", "share"): (LEVEL,),
+    ("Questions.keep", "share"): (LEVEL,),
     ("EntropicOT", "attribution"): (ATTRIBUTIONS,),
-    ("Importance.interactions", "top"): (Whole(0),),
-    ("Importance.local", "sample"): (COUNT,),
+    ("Questions.interactions", "top"): (Whole(0),),
+    ("Questions.local", "sample"): (COUNT,),
     ("Importance.log", "prefix"): (Text("what names begin with"),),
     ("Importance.minus", "other"): (IMPORTANCE,),
     ("Importance.top", "k"): (COUNT,),
@@ -920,8 +930,11 @@ def _entry(parameter: inspect.Parameter) -> str:
             f'"{parameter.default}"' if isinstance(parameter.default, str) else parameter.default
         )
         kind += f", default={shown}"
+    text = common.text
+    if parameter.default is None and common.unset:
+        text = f"{text[:-1]}; {common.unset}."
     body = textwrap.fill(
-        common.text,
+        text,
         96,
         initial_indent="    ",
         subsequent_indent="    ",

@@ -43,8 +43,9 @@ if TYPE_CHECKING:
         VectorLike,
     )
     from dfi.losses import LossLike
-    from dfi.results.importance import GroupSource, Importance
+    from dfi.results.importance import Importance
     from dfi.results.local import LocalAttributions
+    from dfi.results.questions import ModelSource
     from dfi.transports.base import FittedTransport
 
 
@@ -89,7 +90,7 @@ class DFI(BaseEstimator):
     pooled_: Scores
     n_features_in_: int
     feature_names_in_: NDArray[Any]
-    _source: GroupSource | None
+    _source: ModelSource | None
 
     @named_only
     def __init__(

@@ -254,13 +254,13 @@ def test_overlapping_groups_of_single_columns_are_scored_as_one():
 def test_a_result_without_its_models_says_what_to_do(explained, change, how):
     changed = change(explained)
     assert changed.source is None
-    with pytest.raises(ValueError, match=r"needs the fitted models.*how='sum'.*units='groups'"):
+    with pytest.raises(ValueError, match=r"need the fitted models.*how='sum'.*units='groups'"):
         changed.group(OVERLAPPING, how=how)
 
 
 def test_a_loaded_result_says_what_to_do(explained, tmp_path):
     loaded = dfi.load(explained.save(tmp_path / "result.dfi"))
-    with pytest.raises(ValueError, match=r"how='joint' needs the fitted models"):
+    with pytest.raises(ValueError, match=r"joint scores of groups need the fitted models"):
         loaded.group(how="joint")
     np.testing.assert_array_equal(loaded.group().scores, explained.group().scores)
 

@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
     from dfi._types import Floats, Ints
-    from dfi.results.importance import GroupScores, Importance
+    from dfi.results.importance import Importance
+    from dfi.results.questions import GroupScores
     from dfi.results.views import Columns, Names
 
 MOST_SQUARE, MOST_NUMBERED = 8, 12

@@ -11,13 +11,12 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from dfi._data import as_frame
 from dfi._docstrings import exemplified
 from dfi._files import writable, written_whole
 from dfi._parameters import validated
 from dfi.inference.influence import InfluenceRows
 from dfi.inference.intervals import max_t_from_covariance, max_t_statistics
-from dfi.results.columns import CHANGES, in_order, text_lines
+from dfi.results.columns import CHANGES, frame_of, text_lines
 from dfi.results.file import Json, freeze, thaw
 from dfi.results.tables import score_table
 from dfi.results.text import Reported
@@ -290,11 +289,8 @@ class Change(Reported):
         2      x2     7.6        -0.2      7.8
         """
         columns = self._columns(level=level, adjust=adjust, simultaneous=simultaneous)
-        order = self._ranking if sort else np.arange(len(self.names))
         full: dict[str, Array] = {"feature": np.array(self.names, dtype=object), **columns}
-        return as_frame(
-            {key: np.array(full[key][order]) for key in in_order(CHANGES, full)}, self.library
-        )
+        return frame_of(CHANGES, full, self.library, self._ranking if sort else None)
 
     def as_dict(self) -> dict[str, Json]:
         """Return everything as plain values, for JSON: NaN is None.

@@ -14,7 +14,7 @@ import numpy as np
 from dfi._data import as_frame
 from dfi._docstrings import exemplified
 from dfi._parameters import check, refuse_unknown
-from dfi.results.columns import METHODS, SETTINGS, in_order
+from dfi.results.columns import METHODS, SETTINGS, frame_of
 from dfi.results.numbers import for_json
 from dfi.results.tables import SHARE_COLUMNS, full_table, score_table
 from dfi.results.text import Reported
@@ -247,8 +247,8 @@ class Results(Mapping[str, "Importance"], Reported):
         }
         for key in blocks[0]:
             columns[key] = np.concatenate([np.asarray(block[key]) for block in blocks])
-        keys = in_order(METHODS if self.by == "method" else SETTINGS, columns)
-        return as_frame({key: columns[key] for key in keys}, self._first.library)
+        schema = METHODS if self.by == "method" else SETTINGS
+        return frame_of(schema, columns, self._first.library)
 
     def _records(self) -> tuple[MethodRecord, ...]:
         """Return the methods; where none were kept, what the results say of their own."""

@@ -11,6 +11,9 @@ import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
+import numpy as np
+
+from dfi._data import as_frame
 from dfi.results.numbers import (
     FIGURE_SPACE,
     SHOWN_ROWS,
@@ -29,6 +32,8 @@ from dfi.results.numbers import (
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+
+    from dfi._types import Array, Frame, Ints
 
     Row = Mapping[str, object]
 
@@ -338,8 +343,13 @@ TABLES = {
 }
 
 
-def in_order(schema: Sequence[Column], values: Mapping[str, object]) -> list[str]:
-    return [column.key for column in schema if "table" in column.shown and column.key in values]
+def frame_of(
+    schema: Sequence[Column], values: Mapping[str, Array], library: str, order: Ints | None = None
+) -> Frame:
+    """Return the columns of a table that are known, in the schema's order and one of the rows."""
+    keys = [column.key for column in schema if "table" in column.shown and column.key in values]
+    rows = slice(None) if order is None else order
+    return as_frame({key: np.array(values[key][rows]) for key in keys}, library)
 
 
 def known(schema: Sequence[Column], rows: Sequence[Row], place: Place) -> list[Column]:

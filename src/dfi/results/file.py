@@ -28,7 +28,8 @@ from dfi._data.groups import Groups
 from dfi._data.weights import WeightKind, Weights
 from dfi._files import named, writable, written_whole
 from dfi._models.quality import Quality
-from dfi.inference.influence import InfluenceMoments, InfluenceRows
+from dfi.inference.influence import InfluenceMoments, InfluenceRows, read_only
+from dfi.inference.intervals import check_level
 
 if TYPE_CHECKING:
     import os
@@ -129,8 +130,30 @@ def thaw(value: Json) -> Json:
     return value
 
 
+_DTYPES = {"Floats": np.float64, "Ints": np.intp}
+
+
 class FrozenRecord:
-    """A frozen dataclass with read-only mappings, which do not pickle: it is made of plain ones."""
+    """A frozen dataclass whose arrays and mappings are read-only; mappings pickle as plain ones."""
+
+    def __post_init__(self) -> None:
+        for field in fields(self):  # type: ignore[arg-type]
+            value: Any = getattr(self, field.name)
+            if field.type in _DTYPES:
+                value = read_only(value, _DTYPES[field.type])
+            elif field.name == "level":
+                value = check_level(value)
+            elif isinstance(value, Mapping):
+                value = freeze(value, "spec") if field.name == "spec" else dict(value)
+                value = MappingProxyType(value) if isinstance(value, dict) else value
+            object.__setattr__(self, field.name, value)
+        for name, shape in self._shapes().items():
+            if getattr(self, name).shape != shape:
+                raise ValueError(f"{name} must have shape {shape}, got {getattr(self, name).shape}")
+
+    def _shapes(self) -> dict[str, tuple[int, ...]]:
+        """Return what the shapes of arrays must be."""
+        return {}
 
     def __reduce__(self) -> tuple[object, ...]:
         plain = {field.name: getattr(self, field.name) for field in fields(self)}  # type: ignore[arg-type]

@@ -6,27 +6,25 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Literal, Protocol, get_args, overload
+from typing import TYPE_CHECKING, Any, Literal, get_args, overload
 
 import numpy as np
 
 from dfi._checks import did_you_mean
-from dfi._data import as_frame
-from dfi._data.groups import Groups, read_groups
+from dfi._data.groups import Groups
 from dfi._docstrings import exemplified
 from dfi._models.quality import Quality
-from dfi._parameters import InvalidParameterError, argument, name_groups, validated
+from dfi._parameters import argument, validated
 from dfi._types import Space
 from dfi.inference.influence import Influence, InfluenceRows, read_only
 from dfi.inference.intervals import check_level
 from dfi.inference.shares import UNLEARNED, beside
 from dfi.inference.tests import Estimate, UnitInference, estimate_one
 from dfi.results import words
-from dfi.results.algebra import subtracted, summed, warn_of_sums
-from dfi.results.columns import INTERVALS, OUTCOMES, RANKS, SHARES, TESTS, UNITS, in_order
+from dfi.results.algebra import subtracted
+from dfi.results.columns import INTERVALS, OUTCOMES, RANKS, SHARES, TESTS, UNITS, frame_of
 from dfi.results.file import FileFormatError, freeze, pack, read_file, thaw, unpack, write_file
-from dfi.results.interactions import named_pairs
-from dfi.results.levels import aspect_columns, level_columns
+from dfi.results.questions import Questions
 from dfi.results.tables import (
     NO_SIGNAL,
     ShareOf,
@@ -53,65 +51,27 @@ if TYPE_CHECKING:
 
     from dfi._data.weights import Weights
     from dfi._findings import Finding
-    from dfi._types import Array, Bools, Floats, Frame, GroupsLike, Ints, TableLike
+    from dfi._types import Array, Bools, Floats, Frame, GroupsLike, Ints
     from dfi.inference.intervals import Alternative, Expansion
     from dfi.inference.tests import Adjustment
     from dfi.report import Report
     from dfi.results.columns import Column
     from dfi.results.file import Json
     from dfi.results.interactions import Interactions
-    from dfi.results.keep import KeepList
     from dfi.results.local import LocalAttributions
+    from dfi.results.questions import ModelSource
     from dfi.results.split import Split
-    from dfi.results.tree import SignalTree
     from dfi.results.trust import Trust
 
 __all__ = ["Importance", "Quality", "load"]
-
-GroupScores = Literal["sum", "joint", "shapley"]
-"""How a group is scored: by the sum of its columns, as one, or by what it adds along orders."""
 
 _TOTALS = {"null": "the null loss", "sum": "the sum of the scores"}
 _NO_UNITS = np.zeros(0, dtype=np.bool_)
 
 
-class GroupSource(Protocol):
-    """The fitted models behind a result."""
-
-    def grouped(self, groups: Any, how: Literal["joint", "shapley"]) -> Importance:
-        """Return the importance of groups of columns that are the units of the transport."""
-
-    def aspects(self) -> dict[str, Importance]:
-        """Return the mean and the spread behind a distribution, explained by themselves."""
-
-    def local(
-        self,
-        rows: object = None,
-        *,
-        X: Any = None,
-        sample: int | None = None,
-        outcome: str | None = None,
-        scale: Literal["response", "margin"] | None = None,
-        refine: int | None = None,
-        background: int = 200,
-    ) -> LocalAttributions:
-        """Return the contributions of units to the predictions of single rows."""
-
-    def keep(self, share: float, level: float) -> KeepList:
-        """Return the units that are enough."""
-
-    def interactions(
-        self, pairs: Sequence[tuple[int, int]] | None, leading: Ints, top: int
-    ) -> Interactions:
-        """Return the scores of pairs of units."""
-
-    def split(self, names: tuple[str, ...], parts: InfluenceRows) -> Split:
-        """Return the parts of units taken apart."""
-
-
 @exemplified
 @dataclass(frozen=True, eq=False, repr=False)
-class Importance:
+class Importance(Questions):
     r"""Importance of units, as a matrix of uncentred influence values :math:`u`.
 
     Score :math:`\hat\phi_l = \bar u_l` (weighted), standard error
@@ -168,9 +128,8 @@ class Importance:
         Whether the scores are those of one result minus those of another: tests are then two-sided
         where no alternative is given, and a unit that does not differ in any row has a standard
         error of 0.
-    source : GroupSource, optional
-        The fitted models, which :meth:`group` asks for joint scores. Neither files nor copies hold
-        them.
+    source : ModelSource, optional
+        The fitted models. Neither files nor copies hold them.
     totals : Influence, optional
         Two columns over the same rows: what the prevalence (or the mean) loses, :math:`T`, and how
         much less the models lose, :math:`E`. Where only moments are kept, those of the p units and
@@ -210,7 +169,7 @@ class Importance:
     components: tuple[tuple[str, ...], ...] | None = None
     undetected: Floats | None = None
     difference: bool = False
-    source: GroupSource | None = None
+    source: ModelSource | None = None
     totals: Influence | None = None
     parts: Influence | None = None
     by_outcome: Mapping[str, Importance] = field(default_factory=lambda: MappingProxyType({}))
@@ -325,9 +284,9 @@ class Importance:
 
         :math:`T_j` are the total effects of the latent units, which count an interaction once for
         each of its units, :math:`E` what is explained. 0 for additive regressions, the share of the
-        interactions where these are of pairs, more than it where three or more units act together.
-        The latent units are asked, as correlation alone makes one effect of several features. None
-        where it is not known.
+        interactions where these are of pairs, more where three or more units act together. Latent
+        units, as correlation alone makes one effect of several features. None where it is not
+        known.
         """
         if self.parts is not None:
             *parts, whole = self.parts.mean
@@ -368,27 +327,19 @@ class Importance:
     def shares(self, of: ShareOf = "explained", level: float | None = None) -> Frame:
         r"""Return shares of a total with their own errors; those of what is explained add up to 1.
 
-        With :math:`e = \eta - \bar y` and :math:`\psi_l` the attributed Shapley value of a row,
-        a unit's part of what is explained is
-        :math:`u_l = (y - \eta + \tfrac12 e)\,2\psi_l`, for two models the mean of both products
-        (:mod:`dfi._latent.walks`). Shares :math:`r_l = \bar u_l / \bar u^D` have the influence
-        values :math:`u^r_{il} = r_l + (u_{il} - r_l u^D_i)/\bar u^D`: part and total are of the
-        same rows, and what they have in common cancels.
+        With :math:`e = \eta - \bar y` and :math:`\psi_l` the attributed Shapley value of a row, a
+        unit's part of what is explained is :math:`u_l = (y - \eta + \tfrac12 e)\,2\psi_l`, for two
+        models the mean of both products (:mod:`dfi._latent.walks`). Shares :math:`r_l = \bar u_l
+        / \bar u^D` have the influence values :math:`u^r_{il} = r_l + (u_{il} - r_l u^D_i)/\bar
+        u^D`: part and total are of the same rows, and what they have in common cancels. Tests are
+        one-sided.
 
         Parameters
         ----------
         of : {"explained", "null", "sum"}, default="explained"
             The total :math:`D`: what the models explain; or, of scores, what the prevalence (the
-            mean outcome) loses, which for squared error is the outcome's variance, or their sum.
-            An interaction is divided evenly between its units; scores count it for each of them.
-        level : float, optional
-            Confidence level; that of the result by default.
-
-        Returns
-        -------
-        frame
-            Columns feature, share, se, ci_low, ci_high, z, p and Holm's p_adj, in the order of
-            ``names``. Tests are one-sided: that a share is above 0.
+            mean outcome) loses, which for squared error is the outcome's variance, or their sum. An
+            interaction is divided evenly between its units; scores count it for each of them.
 
         Raises
         ------
@@ -427,12 +378,8 @@ class Importance:
     def _frame(
         self, columns: Mapping[str, Array], schema: Sequence[Column], order: Ints | None = None
     ) -> Frame:
-        """Return columns beside the units' names as a dataframe, in an order of the rows."""
         full = {"feature": np.array(self.names, dtype=object), **columns}
-        rows = slice(None) if order is None else order
-        return as_frame(
-            {key: np.array(full[key][rows]) for key in in_order(schema, full)}, self.library
-        )
+        return frame_of(schema, full, self.library, order)
 
     @validated
     def table(
@@ -448,31 +395,17 @@ class Importance:
     ) -> Frame:
         """Return all units with their inference, in the caller's dataframe library.
 
+        ``share`` is that of what is explained, from ``share_low`` to ``share_high``, left out where
+        the result does not know it; ``se``, ``ci_low`` and ``ci_high`` are those of the ``score``.
+        A unit that is ``unrelated`` to everything that the model reads has a score of exactly 0, a
+        p-value of 1, and an interval that ends where dependence could have been missed.
+
         Parameters
         ----------
-        level : float, optional
-            Confidence level of the two-sided intervals; that of the result by default.
-        alternative : {"greater", "less", "two-sided"}, optional
-            Alternative of the tests against 0: by default ``"greater"``, ``"two-sided"`` for a
-            difference of two results.
-        expansion : {None, "standard_error", "variance"}, default=None
-            Expansion near the null, for intervals and tests (not the ``se`` column); see
-            :mod:`dfi.inference.intervals`.
         by : {None, "outcome"}, default=None
             ``"outcome"``: one row for each unit and class (or outcome), with the class in a column
             ``outcome``; shares are of what is explained of that class, and ``adjust`` works within
             it.
-
-        Returns
-        -------
-        frame
-            Columns feature, share, share_low, share_high, score, se, ci_low, ci_high, z, p, p_adj.
-            ``share`` is that of what is explained, from ``share_low`` to ``share_high`` with
-            the confidence ``level`` (:meth:`shares` has its standard error too); ``se``, ``ci_low``
-            and ``ci_high`` are those of the ``score``. The three columns of the share are left out
-            where the result does not know it. A unit that is ``unrelated`` to everything that the
-            model reads has a score of exactly 0, a p-value of 1, and an interval that ends where
-            dependence could have been missed.
 
         Examples
         --------
@@ -501,26 +434,19 @@ class Importance:
         for key in parts[0]:
             columns[key] = np.stack([part[key][rows] for part in parts], axis=1).ravel()
         names = np.repeat(np.array(self.names, dtype=object)[rows], k)
-        full = {"feature": names, **columns}
-        return as_frame({key: full[key] for key in in_order(OUTCOMES, full)}, self.library)
+        return frame_of(OUTCOMES, {"feature": names, **columns}, self.library)
 
     @validated
     def top(self, k: int) -> Frame:
         """Return the first ``k`` rows of :meth:`table`; ``p_adj`` still counts all units.
 
         A column ``certain`` tells which are surely among the first ``k`` (``rank_high <= k`` in
-        :meth:`ranks`, at the level of the result). Those that may be among them are the units with
-        ``rank_low <= k`` there, and can be more than ``k``.
+        :meth:`ranks`). Those with ``rank_low <= k`` there may be, and can be more than ``k``.
 
         Parameters
         ----------
         k : int
             How many rows, at least one.
-
-        Returns
-        -------
-        frame
-            The columns of :meth:`table` and ``certain``.
 
         Examples
         --------
@@ -534,32 +460,14 @@ class Importance:
 
     @validated
     def ranks(self, level: float | None = None, *, random_state: int = 0) -> Frame:
-        r"""Return the rank of each unit and the ranks that it may have, the largest share first.
+        """Return the rank of each unit and the ranks that it may have, the largest share first.
 
-        The rank of a unit is 1 and the number of units above it; equal scores share one. The sets
-        hold all ranks at once: by the standard errors of all differences of two units and the
-        largest of their t statistics, step by step (:mod:`dfi.inference.ranks`). Units with
-        ``rank_high <= k`` are surely among the first ``k``, those with ``rank_low <= k`` may be.
-
-        Ask it who leads the list. For one pair that was chosen before the scores were seen
-        :meth:`contrast` is sharper: ``result.contrast("bmi", "weight")`` may exclude 0 where the
-        ranks of the two overlap, because ranks hold for all pairs at once.
-
-        Parameters
-        ----------
-        level : float, optional
-            Confidence level of all sets together; that of the result by default.
-
-        Returns
-        -------
-        frame
-            Columns feature, rank, rank_low, rank_high.
-
-        Notes
-        -----
-        The sets are those of the errors that ``se`` has: where the transport was taken as known
-        (``transport_error="ignore"``) they are too narrow, and the bias of a regression is not in
-        them. A unit without variation, or one that no model reads, is taken to be exactly 0.
+        The rank of a unit is 1 and the number of units above it. The sets hold all ranks at once:
+        by the standard errors of all differences of two units and the largest of their t
+        statistics, step by step (:mod:`dfi.inference.ranks`). For one pair that was chosen before
+        the scores were seen, :meth:`contrast` is sharper. Where the transport was taken as known
+        (``transport_error="ignore"``) the sets are too narrow, and the bias of a regression is not
+        in them.
 
         Examples
         --------
@@ -586,21 +494,11 @@ class Importance:
 
         Parameters
         ----------
-        level : float, optional
-            Confidence level; that of the result by default.
-        simultaneous : bool, default=False
-            Whether the intervals hold for all units at once (max-t, multiplier bootstrap; from
-            the covariance where only moments are kept).
         skewness : bool, default=True
             Whether the intervals are corrected for the skewness of the influence values (Hall's
             transformation; :mod:`dfi.inference.intervals`). Simultaneous and expanded are not.
         alternative : {"two-sided", "greater", "less"}, default="two-sided"
             Intervals, lower bounds or upper bounds.
-
-        Returns
-        -------
-        frame
-            Columns feature, ci_low, ci_high.
 
         Examples
         --------
@@ -609,9 +507,6 @@ class Importance:
         0      x0    14.3     19.6
         1      x1     5.8      9.5
         2      x2    -0.0      0.0
-        >>> wider = result.interval(0.9, simultaneous=True)
-        >>> bool(wider["ci_high"][0] > result.interval(0.9)["ci_high"][0])
-        True
         """
         return self._frame(
             self._units.intervals(
@@ -638,16 +533,8 @@ class Importance:
 
         Parameters
         ----------
-        alternative : {"greater", "less", "two-sided"}, optional
-            Direction of the alternative: by default ``"greater"``, ``"two-sided"`` for a
-            difference of two results.
         null : float, default=0.0
             Value under the null hypothesis.
-
-        Returns
-        -------
-        frame
-            Columns feature, score, z, p, p_adj.
 
         Examples
         --------
@@ -668,12 +555,9 @@ class Importance:
     def contrast(self, a: str, b: str, of: ShareOf | None = None) -> Estimate:
         """Return the score of ``a`` minus the score of ``b``, or of their shares, with inference.
 
-        The interval is two-sided at the level of the result, the test two-sided. With a
-        degenerate unit the difference has no standard error.
-
-        Ask it of two units that were chosen before the scores were seen, such as two measurements
-        of one thing: ``result.contrast("bmi", "weight")``. Where the question is who leads the
-        list, :meth:`ranks` compares all pairs at once and says less of each.
+        Interval and test are two-sided. With a degenerate unit there is no standard error. Ask it
+        of two units that were chosen before the scores were seen, such as two measurements of one
+        thing; who leads the list is for :meth:`ranks`, which compares all pairs at once.
 
         Parameters
         ----------
@@ -681,11 +565,6 @@ class Importance:
             Names of two units.
         of : {None, "explained", "null", "sum"}, default=None
             Compare shares of this total (:meth:`shares`), not scores.
-
-        Returns
-        -------
-        Estimate
-            ``value``, ``se``, ``ci_low``, ``ci_high`` and ``p``.
 
         Examples
         --------
@@ -715,413 +594,18 @@ class Importance:
         raise ValueError(f"there is no unit {name!r}{hint}")
 
     @validated
-    def group(self, groups: object = None, how: GroupScores = "sum") -> Importance:
-        """Return the importance of groups of units.
-
-        Parameters
-        ----------
-        groups : mapping, frame or Groups, optional
-            ``{group: [units]}``, ``{unit: group}`` or a 0/1 frame; groups may overlap. By
-            default the groups that were given when the result was made.
-        how : {"sum", "joint", "shapley"}, default="sum"
-            ``"sum"``: the sums of the members' influence values, for every result. ``"joint"``:
-            the same fitted models, with the groups as units of the transport and each replaced as
-            one, as ``explain(units="groups")`` does; shared signal and noise within a group count
-            once. ``"shapley"``: what a group adds to the loss, averaged over the orders of
-            replacing groups; these scores add up to R2 times the variance. What several groups
-            share is divided evenly between them, and columns of no group are one more unit. The
-            latter two need the models: a result that was loaded, pickled or reduced to moments
-            has none.
-
-        Returns
-        -------
-        Importance
-            One unit per group; ``spec["group_scores"]`` says which. In a sum, degenerate members
-            count as 0, a group of degenerate units only is degenerate, and ``attribution`` adds
-            over the members that receive and averages over the latent members that give.
-
-        Warns
-        -----
-        InferenceWarning
-            A sum over many columns: fewer than two rows for each, or 50 and more in a group.
-
-        Examples
-        --------
-        >>> grouped = result.group({"pair": ["x0", "x1"], "other": ["x2"]})
-        >>> grouped.names, grouped.scores.round(1)
-        (('pair', 'other'), array([24., -0.]))
-        >>> joint = result.group({"pair": ["x0", "x1"], "other": ["x2"]}, how="joint")
-        >>> joint.spec["group_scores"]
-        'joint'
-        """
-        if how != "sum":
-            return self._scored_again(groups, how)
-        if groups is None:
-            if self.default_groups is None:
-                raise InvalidParameterError("no groups were given", "groups", name_groups())
-            found = self.default_groups
-        else:
-            found = read_groups(groups, self.names)
-        warn_of_sums(self, found)
-        return summed(self, found)
-
-    def _scored_again(self, groups: object, how: Literal["joint", "shapley"]) -> Importance:
-        again = (
-            f"explain again with {argument('feature_groups', ...)}, {argument('units', 'groups')}"
-        )
-        if self.spec.get("method") != "dfi":
-            raise ValueError(
-                f"how={how!r} is about scores of method 'dfi', but this result is of "
-                f"{self.spec.get('method')!r}: use how='sum'"
-            )
-        if self.space == "latent":
-            raise ValueError(
-                f"how={how!r} scores both spaces: use result.group(groups, how={how!r}).latent"
-            )
-        if self.source is None:
-            raise ValueError(
-                f"how={how!r} needs the fitted models, which a result that was loaded, copied, "
-                f"subtracted or reduced does not hold: use how='sum', or {again}"
-            )
-        if groups is None and self.default_groups is None and self.spec.get("units") != "groups":
-            raise InvalidParameterError("no groups were given", "groups", name_groups())
-        return self.source.grouped(groups, how)
-
-    @validated
-    def by_level(self, *, level: float | None = None) -> Frame:
-        r"""Return the scores of a distribution at each of its levels.
-
-        At level q the score is that of :math:`1\{y \le t_q\}`, by the Brier score: which features
-        move the lower tail, which the middle, which the upper tail. Their mean is the score.
-
-        Parameters
-        ----------
-        level : float, optional
-            Confidence level of the intervals; that of the result by default.
-
-        Returns
-        -------
-        frame
-            Columns feature, quantile, threshold, score, se, ci_low, ci_high, p.
-
-        Examples
-        --------
-        >>> whole.by_level().shape
-        (27, 8)
-        """
-        return as_frame(level_columns(self, level), self.library)
-
-    @validated
-    def aspects(self, *, level: float | None = None) -> Frame:
-        """Return what features do to the mean, the spread and the tails, side by side.
-
-        The mean is explained as :func:`dfi.explain` does by default, the spread as the logarithm
-        of absolute residuals, and tails are means over the levels of a third of the distribution.
-
-        Parameters
-        ----------
-        level : float, optional
-            Confidence level of the intervals; that of the result by default.
-
-        Returns
-        -------
-        frame
-            Columns feature, aspect, score, se, ci_low, ci_high, p. Scores of different aspects
-            have different units: compare features within one, and p-values.
-
-        Examples
-        --------
-        >>> list(whole.aspects()["aspect"][:5])
-        ['mean', 'spread', 'lower tail', 'middle', 'upper tail']
-        """
-        return as_frame(aspect_columns(self, level), self.library)
-
-    @validated
-    def local(
-        self,
-        rows: object = None,
-        *,
-        X: TableLike = None,
-        sample: int | None = None,
-        outcome: str | None = None,
-        scale: Literal["response", "margin"] | None = None,
-        refine: int | None = None,
-        background: int = 200,
-    ) -> LocalAttributions:
-        r"""Return what each unit contributes to the predictions of single rows.
-
-        Contributions add up to the row's prediction less the base, the mean prediction:
-        :math:`c_l = \sum_j L_{lj}^2 \psi_j`, the latent Shapley values shared out as scores are
-        (:mod:`dfi.transports.local`). A row of the table is explained by the models that did not
-        see it, a new row by all models.
-
-        Parameters
-        ----------
-        rows : int, slice, mask or sequence of int, optional
-            Positions of rows in the table, as in ``X.iloc``; all rows by default.
-        X : dataframe or array, optional
-            New rows, with the columns of the table, in place of ``rows``.
-        sample : int, optional
-            So many rows of the table, drawn at random, in place of ``rows``.
-        outcome : str, optional
-            Which of several classes (its probability is explained) or outcomes; the last by
-            default.
-        scale : {"response", "margin"}, optional
-            ``"response"``: the prediction, the probability for classes, the mean under every loss.
-            ``"margin"``: the log-odds of a classifier of two classes. By default the scale that the
-            scores are on.
-        refine : int, optional
-            The formula is exact for interactions of two features. With ``refine`` it is for those
-            of four, up to the noise of so many random designs of coalitions, each of which takes
-            two to four times the number of units model calls for each row. Take 128 where
-            ``higher_order`` is above 1; fewer may make things worse, and any where it is small.
-
-        Returns
-        -------
-        LocalAttributions
-            ``values``, ``base``, ``prediction``, ``spread``, ``reliability``, ``table()`` and
-            ``to_shap()``.
-
-        Raises
-        ------
-        ValueError
-            The result does not hold its models (it was loaded, copied, subtracted or reduced), is
-            of another method, its transport has no local contributions (``epsilon > 0``, curved
-            ones), or a row is not there.
-
-        Examples
-        --------
-        >>> local = result.local([0, 1])
-        >>> local.values.shape
-        (2, 3)
-        >>> bool(abs(local.base + local.values.sum(axis=1) - local.prediction).max() < 1e-9)
-        True
-        """
-        source = self._models("local contributions", "local")
-        if sum(given is not None for given in (rows, X, sample)) > 1:
-            raise ValueError(
-                "pass rows=... of the table, a number of them to sample=... or new rows X=..., one "
-                "of the three"
-            )
-        return source.local(
-            rows,
-            X=X,
-            sample=sample,
-            outcome=outcome,
-            scale=scale,
-            refine=refine,
-            background=background,
-        )
-
-    def _models(self, what: str, call: str) -> GroupSource:
-        """Return the fitted models, or raise where a result does not hold them."""
-        if self.spec.get("method") != "dfi":
-            raise ValueError(
-                f"{what} are those of method 'dfi', but this result is of "
-                f"{self.spec.get('method')!r}: use a result of explain"
-            )
-        if self.space == "latent":
-            raise ValueError(
-                f"{what} are of features, but this result is of latent coordinates: call {call} on "
-                "the result itself, not on its latent part"
-            )
-        if self.source is None:
-            raise ValueError(
-                f"{what} need the fitted models, which a result that was loaded, copied, "
-                f"subtracted or reduced does not hold: call {call} on the result of explain, and "
-                "keep its table"
-            )
-        return self.source
-
-    @validated
-    def keep(self, share: float = 0.95, level: float = 0.9) -> KeepList:
-        r"""Return the smallest set of units that expresses a part of the signal with confidence.
-
-        A set ``S`` loses :math:`\{R(\mu_S) - R(\mu)\}/\{R(\bar y) - R(\mu)\}` of what all units
-        explain. On half of the rows units are left out one by one, the one that refitted models
-        miss least first. On the other half the sets of this order are measured by models refitted
-        on them, from the largest down, until one may lose more than ``1 - share``
-        (:mod:`dfi.methods.keep`). In ``level`` of samples the set that is kept loses less.
-
-        Parameters
-        ----------
-        share : float, default=0.95
-            The part of the signal that the set must express.
-        level : float, default=0.9
-            How surely it does.
-
-        Returns
-        -------
-        KeepList
-            ``kept``, ``dropped``, and what each set loses in ``table()``.
-
-        Raises
-        ------
-        ValueError
-            The result does not hold its models (it was loaded, copied, subtracted or reduced), or
-            these cannot be refitted (``cv="prefit"``).
-
-        Warns
-        -----
-        InferenceWarning
-            What is explained is not clearly above 0: all units are kept.
-
-        Notes
-        -----
-        Units are those of the result: a category, a column with missing values and a group
-        (``units="groups"``) go as a whole. The bias of the regression is in the loss: a learner
-        that cannot see what a unit adds will let it go.
-
-        Examples
-        --------
-        >>> sample = dfi.datasets.m1(500, rho=0.8, d=4)
-        >>> found = dfi.explain(sample.X, sample.y, "linear", cv=2).keep(share=0.8)
-        >>> found.kept, len(found.dropped)
-        (('x0',), 3)
-        """
-        return self._models("lists of features to keep", "keep").keep(share, level)
-
-    @validated
-    def tree(self) -> SignalTree:
-        r"""Return a tree of the units by how much signal they share: who says the same.
-
-        With :math:`V_j` the part of latent coordinate ``j`` of what is explained and :math:`W_{lj}`
-        what unit ``l`` expresses of it, two units share
-        :math:`2 \sum_j V_j \min(W_{lj}, W_{mj}) / \sum_j V_j (W_{lj} + W_{mj})` of their signal: 1
-        for copies, 0 where different coordinates carry what they express, or where one of them has
-        no share clearly above 0 (:mod:`dfi.results.tree`). It needs no models: results from files
-        have it too.
-
-        Returns
-        -------
-        SignalTree
-            ``members`` and ``similarity`` of each join, the share of the group with its interval,
-            ``table()``, and ``cut()`` for groups.
-
-        Raises
-        ------
-        ValueError
-            The result has no shares of latent coordinates (other methods, differences), units
-            overlap, or nothing is clearly explained.
-
-        Examples
-        --------
-        >>> tree.cut(share=0.3)
-        {'x0 + x1': ['x0', 'x1'], 'x2': ['x2']}
-        """
-        from dfi.results.tree import signal_tree
-
-        return signal_tree(self)
-
-    @validated
-    def interactions(
-        self, pairs: Sequence[tuple[str, str]] | None = None, top: int = 20
-    ) -> Interactions:
-        r"""Return which features act together: scores of pairs, beyond what features add up to.
-
-        The score of a pair is the variance that the two explain together and no sum of functions
-        of single features explains, shared out to features as scores are
-        (:mod:`dfi._scoring.pairs`). It asks the models that the result was made with.
-
-        Parameters
-        ----------
-        pairs : sequence of tuples of two str, optional
-            Pairs of units by name. By default all pairs where there are no more than twelve units,
-            and else those of the ten leading units and the ``top`` best of a screening that asks no
-            model: products of Hermite polynomials with the outcome.
-        top : int, default=20
-            How many pairs screening adds.
-
-        Returns
-        -------
-        Interactions
-            ``table()`` with intervals and p-values adjusted for all pairs, ``plot()``,
-            ``latent``, and an estimate for each pair: ``found["x1", "x2"]``.
-
-        Raises
-        ------
-        ValueError
-            The result does not hold its models (it was loaded, copied, subtracted or reduced), its
-            loss is not squared error or the Brier score, its transport has no straight lines, there
-            is one unit, or a name is unknown.
-
-        Notes
-        -----
-        A row of the table is asked of the models that did not see it. Of more than 4000 rows a
-        random sample is asked. Pairs that were not asked about count as 0 where scores are
-        attributed, and as tested where p-values are adjusted.
-
-        Examples
-        --------
-        >>> import numpy as np, dfi
-        >>> X = np.random.default_rng(0).standard_normal((400, 3))
-        >>> result = dfi.explain(X, X[:, 0] * X[:, 1] + X[:, 2], cv=2)
-        >>> result.interactions().pairs[0]
-        ('x0', 'x1')
-        """
-        source = self._models("interactions", "interactions")
-        asked = None if pairs is None else named_pairs(pairs, self.names)
-        return source.interactions(asked, np.argsort(-self.scores, kind="stable"), top)
-
-    def split(self) -> Split:
-        r"""Return the share of each feature taken apart: unique, shared with whom, interaction.
-
-        *Unique* is what is lost without the feature, *shared* what correlated features could tell
-        as well, with the three partners that share most, and *interaction* its part of what
-        features do together (:mod:`dfi.methods.split`). They add up to the share, each has an
-        interval of its own.
-
-        Returns
-        -------
-        Split
-            ``table()``, ``plot()`` and a sentence for each feature in ``rows()``.
-
-        Raises
-        ------
-        ValueError
-            The result does not hold its models (it was loaded, copied, subtracted or reduced) or
-            its rows (``keep_rows``), its loss is not squared error or the Brier score, its
-            transport has no straight lines, or it has no shares.
-
-        Notes
-        -----
-        Given the others, a feature is taken for their linear combination and a residual. A
-        shared part below 0 is that of a suppressor, which is worth more beside the others than
-        by itself.
-
-        Examples
-        --------
-        >>> split.with_whom("x1")[0][0]
-        'x0'
-        """
-        source = self._models("splits", "split")
-        if isinstance(self.parts, InfluenceRows):
-            return source.split(self.names, self.parts)
-        raise ValueError(
-            "a split needs the parts of single rows, and this result keeps "
-            + ("none" if self.parts is None else "moments alone")
-            + f": explain no more than 20,000 rows, or with {argument('keep_rows', True)}, and "
-            "groups that share no columns"
-        )
-
-    @validated
     def moments(self, sample: int = 0, *, random_state: int = 0) -> Importance:
         """Return the same result without its rows: a few kilobytes, however many they are.
 
         Scores, standard errors, intervals, tests, groups and contrasts equal those of the rows up
         to rounding; simultaneous bands have the same law but other draws. Beyond 32 units the
-        skewness of groups is estimated from the sample of rows; without a sample, ask for their
-        intervals with ``skewness=False``.
+        skewness of groups is estimated from the sample of rows; without one, ask for
+        ``skewness=False``.
 
         Parameters
         ----------
         sample : int, default=0
             How many rows to keep.
-
-        Returns
-        -------
-        Importance
-            The same scores, errors and intervals, without influence values by row.
 
         Examples
         --------
@@ -1150,13 +634,13 @@ class Importance:
 
     @validated
     def minus(self, other: Importance, *, same_rows: bool | None = None) -> Importance:
-        r"""Return how much more important each unit is here than in another result.
+        r"""Return how much more important each unit is here than in another result: ``a - b``.
 
-        On the same rows influence values are subtracted row by row,
-        :math:`\operatorname{sd}(u_l - v_l)/\sqrt n`: what the two results share cancels. On
-        different tables variances add, :math:`\hat\sigma_u^2 + \hat\sigma_v^2`. Where two results
-        share some of the rows of a table, those rows carry the covariance. ``a - b`` is
-        ``a.minus(b)``.
+        On the same rows influence values are subtracted row by row, :math:`\operatorname{sd}(u_l -
+        v_l)/\sqrt n`: what the two results share cancels. On different tables variances add,
+        :math:`\hat\sigma_u^2 + \hat\sigma_v^2`. Rows that two results share carry the covariance.
+        Scores have either sign, tests are two-sided by default, intervals are not projected, and
+        ``spec["difference"]`` says what differs.
 
         Parameters
         ----------
@@ -1165,28 +649,21 @@ class Importance:
             transports, splits, seeds and data may differ.
         same_rows : bool, optional
             Whether both are about one table, row by row. By default that is so where the
-            fingerprints of the data (``spec["data_sha256"]``) agree, and tables with other
-            fingerprints are taken for independent samples. Pass True for the same rows with
-            transformed features or other weights.
-
-        Returns
-        -------
-        Importance
-            Scores of either sign: tests are two-sided by default, intervals are not projected.
-            ``spec["difference"]`` says what differs.
+            fingerprints of the data (``spec["data_sha256"]``) agree; other tables are taken for
+            independent samples. Pass True for the same rows with transformed features or other
+            weights.
 
         Raises
         ------
         ValueError
-            The units, the space, or an entry of ``MUST_AGREE`` in the specifications differ,
-            or it is not known whether the rows are the same.
+            The units, the space, or an entry of ``MUST_AGREE`` in the specifications differ, or it
+            is not known whether the rows are the same.
 
         Examples
         --------
         >>> linear = dfi.explain(sample.X, sample.y, "linear", cv=2)
         >>> ridge = dfi.explain(sample.X, sample.y, "ridge", cv=2)
-        >>> difference = ridge.minus(linear)
-        >>> bool(difference.se[0] < linear.se[0])  # the rows are the same: what they share cancels
+        >>> bool(ridge.minus(linear).se[0] < linear.se[0])  # what they share cancels
         True
         """
         return subtracted(self, other, same_rows)
@@ -1204,8 +681,6 @@ class Importance:
         --------
         >>> result.save("result.dfi").name
         'result.dfi'
-        >>> dfi.load("result.dfi").names
-        ('x0', 'x1', 'x2')
         """
         manifest, arrays = pack(self)
         return write_file(path, manifest, arrays, overwrite=overwrite)
@@ -1217,17 +692,7 @@ class Importance:
         Parameters
         ----------
         path : path-like
-            Where to write; it must end in ``.xlsx``.
-
-        Returns
-        -------
-        Path
-            The path.
-
-        Raises
-        ------
-        ImportError
-            The package xlsxwriter is not installed.
+            Where to write; it must end in ``.xlsx``. It needs the package xlsxwriter.
 
         Examples
         --------
@@ -1244,22 +709,12 @@ class Importance:
 
         Shares and scores are metrics (``dfi/share/bmi``), so is the model's skill; the verdict is
         the tag ``dfi.trust``; ``report.html`` and ``result.dfi`` are artifacts in the folder
-        ``dfi``.
+        ``dfi``. It needs the package mlflow.
 
         Parameters
         ----------
         prefix : str, default="dfi"
             What the names of metrics, tag and folder begin with.
-
-        Returns
-        -------
-        None
-            All of it is in the run.
-
-        Raises
-        ------
-        ImportError
-            The package mlflow is not installed.
 
         Examples
         --------
@@ -1273,22 +728,16 @@ class Importance:
     @classmethod
     @validated
     def load(cls, path: str | os.PathLike[str]) -> Importance:
-        """Read a result that :meth:`save` wrote.
+        """Read a result that :meth:`save` wrote, as :func:`dfi.load` does.
 
         Parameters
         ----------
         path : str or path
             The file.
 
-        Returns
-        -------
-        Importance
-            The result, without the fitted models.
-
         Examples
         --------
-        >>> path = result.save("result.dfi")
-        >>> dfi.Importance.load(path).names
+        >>> dfi.Importance.load(result.save("result.dfi")).names
         ('x0', 'x1', 'x2')
         """
         return load(path)
@@ -1299,9 +748,10 @@ class Importance:
 
         Parameters
         ----------
-        kind : {"importance", "latent_attributed", "attribution", "amplification", "tree", \
-                "groups", "classes", "diagnostics"}, default="importance"
-            What to draw.
+        kind : str, default="importance"
+            ``"importance"``, ``"latent_attributed"``, ``"attribution"``, ``"amplification"``,
+            ``"tree"``, ``"groups"``, ``"classes"``, ``"diagnostics"``, ``"survival"`` or
+            ``"levels"``.
         **options
             ``top``, ``ax`` and what else the function takes.
 
@@ -1398,22 +848,15 @@ def _rebuild(record: dict[str, Json]) -> Importance:
 
 @validated
 def load(path: str | os.PathLike[str]) -> Importance:
-    """Read a result that :meth:`Importance.save` wrote.
+    """Read a result that :meth:`Importance.save` wrote, without the fitted models.
 
     Parameters
     ----------
     path : str or path
         The file.
 
-    Returns
-    -------
-    Importance
-        Scores and inference as they were saved; the fitted models are not part of a file.
-
     Raises
     ------
-    FileNotFoundError
-        There is no such file.
     FileFormatError
         A ValueError: it is not a dfi file, was written by a newer version, or is damaged.
 

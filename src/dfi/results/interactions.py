@@ -9,15 +9,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from dfi._checks import did_you_mean
-from dfi._data import as_frame
 from dfi._docstrings import exemplified
 from dfi._parameters import validated
 from dfi.inference.influence import read_only
-from dfi.inference.intervals import check_level
 from dfi.inference.shares import is_clear, shares_of
 from dfi.inference.tests import Estimate, UnitInference, adjust_p_values
-from dfi.results.columns import PAIRS, in_order, text_lines
-from dfi.results.file import FrozenRecord, freeze
+from dfi.results.columns import PAIRS, frame_of, text_lines
+from dfi.results.file import FrozenRecord
 from dfi.results.tables import SHARE_COLUMNS
 
 if TYPE_CHECKING:
@@ -103,24 +101,18 @@ class Interactions(FrozenRecord):
     library: str = "numpy"
 
     def __post_init__(self) -> None:
-        count, n = len(self.pairs), self.basis.n_rows
-        if self.basis.n_units != count + 1:
+        if self.basis.n_units != len(self.pairs) + 1:
             raise ValueError(
-                f"basis must have a column for each of the {count} pairs and one more, got "
-                f"{self.basis.n_units}"
+                f"basis must have a column for each of the {len(self.pairs)} pairs and one more, "
+                f"got {self.basis.n_units}"
             )
-        for name, shape in (("whole", (count,)), ("own", (len(self.names),))):
-            array = read_only(getattr(self, name), np.float64)
-            if array.shape != shape:
-                raise ValueError(f"{name} must have shape {shape}, got {array.shape}")
-            object.__setattr__(self, name, array)
-        if np.shape(self.effects) != (n, count):
-            raise ValueError(f"effects must have shape {(n, count)}, got {np.shape(self.effects)}")
-        object.__setattr__(self, "effects", read_only(self.effects, np.float64))
+        super().__post_init__()
         object.__setattr__(self, "pairs", tuple((str(a), str(b)) for a, b in self.pairs))
-        object.__setattr__(self, "features", MappingProxyType(dict(self.features)))
-        object.__setattr__(self, "spec", freeze(self.spec, "spec"))
-        object.__setattr__(self, "level", check_level(self.level))
+
+    def _shapes(self) -> dict[str, tuple[int, ...]]:
+        count = len(self.pairs)
+        effects = (self.basis.n_rows, count)
+        return {"whole": (count,), "own": (len(self.names),), "effects": effects}
 
     def __len__(self) -> int:
         return len(self.pairs)
@@ -228,7 +220,7 @@ class Interactions(FrozenRecord):
             "partner": np.array([other for _, other in self.pairs], dtype=object),
             **self._columns(self.level if level is None else level),
         }
-        return as_frame({key: values[key] for key in in_order(PAIRS, values)}, self.library)
+        return frame_of(PAIRS, values, self.library)
 
     def rows(self) -> list[dict[str, Any]]:
         """Return the pairs as dicts of plain values, for pages and programs.

@@ -8,11 +8,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dfi._data import as_frame
 from dfi._docstrings import exemplified
-from dfi.inference.influence import read_only
-from dfi.results.columns import KEPT, in_order
-from dfi.results.file import FrozenRecord, freeze
+from dfi.results.columns import KEPT, frame_of
+from dfi.results.file import FrozenRecord
 from dfi.results.numbers import bare_percent, text_table
 
 if TYPE_CHECKING:
@@ -74,12 +72,6 @@ class KeepList(FrozenRecord):
     spec: Mapping[str, object] = field(default_factory=lambda: MappingProxyType({}))
     library: str = "numpy"
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "sizes", read_only(self.sizes, np.intp))
-        for name in ("lost", "se", "at_most"):
-            object.__setattr__(self, name, read_only(getattr(self, name), np.float64))
-        object.__setattr__(self, "spec", freeze(self.spec, "spec"))
-
     @property
     def enough(self) -> Bools:
         """Which of the measured sets express the share that was asked for, shape (k,)."""
@@ -131,7 +123,7 @@ class KeepList(FrozenRecord):
             "at_most": self.at_most,
             "enough": self.enough,
         }
-        return as_frame({key: columns[key] for key in in_order(KEPT, columns)}, self.library)
+        return frame_of(KEPT, columns, self.library)
 
     def __repr__(self) -> str:
         count = len(self.kept) + len(self.dropped)

@@ -12,9 +12,8 @@ from dfi._checks import did_you_mean
 from dfi._data import as_frame
 from dfi._docstrings import exemplified
 from dfi._parameters import TABLE, validated
-from dfi.inference.influence import read_only
-from dfi.results.columns import LOCAL, in_order
-from dfi.results.file import FrozenRecord, freeze
+from dfi.results.columns import LOCAL, frame_of
+from dfi.results.file import FrozenRecord
 from dfi.results.numbers import SHOWN_ROWS, decimals, more_text, plain
 
 if TYPE_CHECKING:
@@ -108,23 +107,16 @@ class LocalAttributions(FrozenRecord):
     library: str = "numpy"
 
     def __post_init__(self) -> None:
-        n, p = np.shape(self.values)
-        shapes = {
+        super().__post_init__()
+        object.__setattr__(self, "names", tuple(self.names))
+
+    def _shapes(self) -> dict[str, tuple[int, ...]]:
+        n, p = len(self.rows), len(self.names)
+        return {
             **dict.fromkeys(("values", "spread", "total"), (n, p)),
             **dict.fromkeys(("base", "prediction", "higher_order"), (n,)),
             "reliability": (p,),
         }
-        for name, shape in shapes.items():
-            array = read_only(getattr(self, name), np.float64)
-            if array.shape != shape:
-                raise ValueError(f"{name} must have shape {shape}, got {array.shape}")
-            object.__setattr__(self, name, array)
-        if len(self.names) != p or np.shape(self.rows) != (n,):
-            raise ValueError(f"names and rows must be of the {p} units and the {n} rows")
-        object.__setattr__(self, "names", tuple(self.names))
-        object.__setattr__(self, "rows", read_only(self.rows, np.intp))
-        object.__setattr__(self, "features", MappingProxyType(dict(self.features)))
-        object.__setattr__(self, "spec", freeze(self.spec, "spec"))
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -266,7 +258,7 @@ class LocalAttributions(FrozenRecord):
         }
         for name in _WIDE[1:]:
             columns[name] = np.repeat(getattr(self, name), p)
-        return as_frame({key: columns[key] for key in in_order(LOCAL, columns)}, self.library)
+        return frame_of(LOCAL, columns, self.library)
 
     def to_shap(self) -> Any:
         """Return the contributions as a ``shap.Explanation``, for the plots of shap.

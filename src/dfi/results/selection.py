@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dfi._data import as_frame
 from dfi._docstrings import exemplified
 from dfi.inference.tests import Adjustment, adjust_p_values
-from dfi.results.columns import SELECTED, in_order
+from dfi.results.columns import SELECTED, frame_of
 from dfi.results.numbers import SHOWN_ROWS, more_text, probability, text_table
 
 if TYPE_CHECKING:
@@ -103,10 +102,7 @@ class Selection:
             "selected": self.p_adj <= self.alpha,
         }
         order = np.argsort(self.p, kind="stable")
-        return as_frame(
-            {key: np.array(columns[key][order]) for key in in_order(SELECTED, columns)},
-            self.result.library,
-        )
+        return frame_of(SELECTED, columns, self.result.library, order)
 
     def __repr__(self) -> str:
         count, method = len(self.result.names), self.result.spec.get("method")

@@ -8,14 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dfi._data import as_frame
 from dfi._docstrings import exemplified
 from dfi._parameters import validated
-from dfi.inference.influence import InfluenceRows, read_only
-from dfi.inference.intervals import check_level
 from dfi.inference.shares import is_clear, shares_of
-from dfi.results.columns import SPLITS, in_order, text_lines
-from dfi.results.file import FrozenRecord, freeze
+from dfi.results.columns import SPLITS, frame_of, text_lines
+from dfi.results.file import FrozenRecord
 from dfi.results.interactions import place_of
 from dfi.results.numbers import percent
 
@@ -25,6 +22,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
     from dfi._types import Array, Floats, Frame
+    from dfi.inference.influence import InfluenceRows
 
 PARTS = ("unique", "shared", "interaction")
 """What a share is the sum of."""
@@ -81,18 +79,15 @@ class Split(FrozenRecord):
     library: str = "numpy"
 
     def __post_init__(self) -> None:
-        count = len(self.names)
-        if self.basis.n_units != len(PARTS) * count + 1:
+        if self.basis.n_units != len(PARTS) * len(self) + 1:
             raise ValueError(
-                f"basis must have {len(PARTS)} columns for each of the {count} units and one more, "
-                f"got {self.basis.n_units}"
+                f"basis must have {len(PARTS)} columns for each of the {len(self)} units and one "
+                f"more, got {self.basis.n_units}"
             )
-        partners = read_only(self.partners, np.float64)
-        if partners.shape != (count, count):
-            raise ValueError(f"partners must have shape {(count, count)}, got {partners.shape}")
-        object.__setattr__(self, "partners", partners)
-        object.__setattr__(self, "spec", freeze(self.spec, "spec"))
-        object.__setattr__(self, "level", check_level(self.level))
+        super().__post_init__()
+
+    def _shapes(self) -> dict[str, tuple[int, ...]]:
+        return {"partners": (len(self), len(self))}
 
     def __len__(self) -> int:
         return len(self.names)
@@ -178,7 +173,7 @@ class Split(FrozenRecord):
             values[f"amount_{k + 1}"] = np.array(
                 [found[k][1] if len(found) > k else np.nan for found in whom]
             )
-        return as_frame({key: values[key] for key in in_order(SPLITS, values)}, self.library)
+        return frame_of(SPLITS, values, self.library)
 
     def rows(self) -> list[dict[str, Any]]:
         """Return the split as dicts of plain values, for pages and programs, largest share first.

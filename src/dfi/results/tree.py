@@ -28,14 +28,12 @@ import numpy as np
 from scipy.cluster.hierarchy import leaves_list, linkage
 from scipy.spatial.distance import squareform
 
-from dfi._data import as_frame
 from dfi._docstrings import exemplified
 from dfi._parameters import validated
-from dfi.inference.influence import read_only
 from dfi.inference.shares import CLEAR
 from dfi.results import words
-from dfi.results.columns import JOINS, in_order
-from dfi.results.file import FrozenRecord, freeze, thaw
+from dfi.results.columns import JOINS, frame_of
+from dfi.results.file import FrozenRecord, thaw
 from dfi.results.numbers import SHOWN_ROWS, bare_percent, more_text, text_table
 from dfi.results.tables import NO_SIGNAL, ratios
 from dfi.results.views import UNATTRIBUTED, attribution_of, leading, members_of, overlaps, shorten
@@ -104,13 +102,6 @@ class SignalTree(FrozenRecord):
     columns: Mapping[str, tuple[str, ...]] = field(default_factory=lambda: MappingProxyType({}))
     spec: Mapping[str, object] = field(default_factory=lambda: MappingProxyType({}))
     library: str = "numpy"
-
-    def __post_init__(self) -> None:
-        for name in ("shares", "similarities", "similarity", "share", "share_low", "share_high"):
-            object.__setattr__(self, name, read_only(getattr(self, name), np.float64))
-        object.__setattr__(self, "links", read_only(self.links, np.intp))
-        object.__setattr__(self, "columns", MappingProxyType(dict(self.columns)))
-        object.__setattr__(self, "spec", freeze(self.spec, "spec"))
 
     @property
     def members(self) -> tuple[tuple[str, ...], ...]:
@@ -196,7 +187,7 @@ class SignalTree(FrozenRecord):
             "members": np.array([", ".join(group) for group in self.members], dtype=object),
             **{name: getattr(self, name) for name in ("similarity", *SHARES)},
         }
-        return as_frame({key: columns[key] for key in in_order(JOINS, columns)}, self.library)
+        return frame_of(JOINS, columns, self.library)
 
     def __repr__(self) -> str:
         some = self.similarity >= SLIGHT
