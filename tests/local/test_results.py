@@ -145,7 +145,7 @@ def test_results_without_models_say_so(explainer, tmp_path, table):
         result.latent.local()
     X, y = table
     compared = dfi.compare(X[["a", "b"]], y, ["loco"], estimator="linear", progress=False)
-    with pytest.raises(ValueError, match="those of method 'dfi', but this result is of 'loco'"):
+    with pytest.raises(ValueError, match="are of method 'dfi', but this result is of 'loco'"):
         compared["loco"].local()
 
 

@@ -75,11 +75,6 @@ class Report:
     def summary(self) -> Plain:
         """Return everything that the page shows as plain dicts, lists, strings and numbers.
 
-        Returns
-        -------
-        dict
-            Strings, numbers, lists and dicts only; unknown numbers are None.
-
         Examples
         --------
         >>> result.report().summary()["n_features"]
@@ -94,11 +89,6 @@ class Report:
 
     def html(self) -> str:
         """Return one page that needs nothing else, no network and no library.
-
-        Returns
-        -------
-        str
-            The page.
 
         Examples
         --------
@@ -127,11 +117,6 @@ class Report:
         indent : int, optional
             Spaces by which each level is moved in; one line by default.
 
-        Returns
-        -------
-        str
-            One object.
-
         Examples
         --------
         >>> import json
@@ -142,11 +127,6 @@ class Report:
 
     def markdown(self) -> str:
         """Return the answer and the table as Markdown, to paste into an issue or a paper.
-
-        Returns
-        -------
-        str
-            A heading, what leads, and the table.
 
         Examples
         --------

@@ -16,7 +16,7 @@ from dfi._files import writable, written_whole
 from dfi._parameters import validated
 from dfi.inference.influence import InfluenceRows
 from dfi.inference.intervals import max_t_from_covariance, max_t_statistics
-from dfi.results.columns import CHANGES, frame_of, text_lines
+from dfi.results.columns import CHANGES, frame_of, lists, text_lines
 from dfi.results.file import Json, freeze, thaw
 from dfi.results.tables import score_table
 from dfi.results.text import Reported
@@ -183,11 +183,6 @@ class Change(Reported):
         of : {"change", "covariates", "concept"}, default="change"
             What is tested.
 
-        Returns
-        -------
-        AnyChange
-            ``statistic``, ``p`` and ``feature``, the unit of the largest change.
-
         Examples
         --------
         >>> found.test_any("concept").feature
@@ -257,6 +252,7 @@ class Change(Reported):
         }
 
     @validated
+    @lists(CHANGES)
     def table(
         self,
         *,
@@ -267,18 +263,8 @@ class Change(Reported):
     ) -> Frame:
         """Return all units with their change and its parts, in the caller's dataframe library.
 
-        Parameters
-        ----------
-        level : float, optional
-            Confidence level of the intervals; that of the results by default.
-
-        Returns
-        -------
-        frame
-            Columns feature, change, se, ci_low, ci_high, p, p_adj, covariates, concept, then
-            covariates_se, covariates_low, covariates_high, concept_se, concept_low, concept_high,
-            before, after. Tests are two-sided; ``covariates + concept`` is ``change``; both are NaN
-            where they cannot be told apart, and :attr:`reason` says why.
+        Tests are two-sided. ``covariates + concept`` is ``change``; both are NaN where they cannot
+        be told apart, and :attr:`reason` says why.
 
         Examples
         --------
@@ -294,11 +280,6 @@ class Change(Reported):
 
     def as_dict(self) -> dict[str, Json]:
         """Return everything as plain values, for JSON: NaN is None.
-
-        Returns
-        -------
-        dict
-            Strings, numbers, lists and dicts only; what is not known is None.
 
         Examples
         --------

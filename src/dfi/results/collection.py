@@ -139,11 +139,6 @@ class Results(Mapping[str, "Importance"], Reported):
     def scores(self) -> Floats:
         """Return the scores, shape (results, units).
 
-        Returns
-        -------
-        ndarray of shape (results, units)
-            In the order of ``labels`` and ``names``.
-
         Examples
         --------
         >>> both.scores().shape
@@ -153,11 +148,6 @@ class Results(Mapping[str, "Importance"], Reported):
 
     def ranks(self) -> Ints:
         """Return the rank of every unit in every result, 1 for the largest score.
-
-        Returns
-        -------
-        ndarray of int of shape (results, units)
-            In the order of ``labels`` and ``names``.
 
         Examples
         --------
@@ -171,11 +161,6 @@ class Results(Mapping[str, "Importance"], Reported):
 
     def rank_agreement(self) -> Floats:
         """Return Spearman's correlation of the ranks between results, (results, results).
-
-        Returns
-        -------
-        ndarray of shape (results, results)
-            1 on the diagonal, and for two results that order the units alike.
 
         Examples
         --------
@@ -267,11 +252,6 @@ class Results(Mapping[str, "Importance"], Reported):
     def questions(self) -> Frame:
         """Return one row per method: its question, whether its intervals are valid, its cost.
 
-        Returns
-        -------
-        frame
-            Columns method (or setting), question, valid_intervals, inference, seconds.
-
         Examples
         --------
         >>> both.questions()["valid_intervals"].tolist()
@@ -296,11 +276,6 @@ class Results(Mapping[str, "Importance"], Reported):
 
     def summary(self) -> dict[str, Json]:
         """Return all of it as plain dicts, lists, strings and numbers.
-
-        Returns
-        -------
-        dict
-            Strings, numbers, lists and dicts only.
 
         Examples
         --------
@@ -378,11 +353,6 @@ class Results(Mapping[str, "Importance"], Reported):
         ----------
         **options
             Those of ``json.dumps``, ``indent`` for instance.
-
-        Returns
-        -------
-        str
-            One object.
 
         Examples
         --------

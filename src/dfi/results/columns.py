@@ -7,9 +7,12 @@ write it into its table here and compute it.
 
 from __future__ import annotations
 
+import inspect
 import math
+import re
+import textwrap
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import numpy as np
 
@@ -31,11 +34,13 @@ from dfi.results.numbers import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from dfi._types import Array, Frame, Ints
 
     Row = Mapping[str, object]
+
+F = TypeVar("F", bound="Callable[..., Any]")
 
 Kind = Literal["name", "share", "amount", "statistic", "probability", "rank", "flag"]
 """How values are written; an amount is in units of the loss."""
@@ -76,6 +81,19 @@ FEATURE = Column("feature", "Name of the unit.", "name", TABLE)
 P_ADJ = Column("p_adj", "p-value adjusted for multiple testing.", "probability", label="adjusted p")
 DETAIL = (*TABLE, *PAGE)
 
+
+def _ends(
+    key: str, of: str, label: str = "", kind: Kind = "amount", shown: tuple[Place, ...] = DETAIL
+) -> tuple[Column, ...]:
+    """Return the two columns of an interval."""
+    return tuple(
+        Column(
+            f"{key}_{end}", f"{side} end of {of} interval.", kind, shown, label and f"{label} {end}"
+        )
+        for end, side in (("low", "Lower"), ("high", "Upper"))
+    )
+
+
 UNITS = (
     FEATURE,
     Column(
@@ -86,8 +104,7 @@ UNITS = (
     ),
     Column("rank_low", "Best rank that the unit may have.", "rank", PAGE, "rank from"),
     Column("rank_high", "Worst rank that the unit may have.", "rank", PAGE, "rank to"),
-    Column("share_low", "Lower end of the share's interval.", "share", DETAIL, "share low"),
-    Column("share_high", "Upper end of the share's interval.", "share", DETAIL, "share high"),
+    *_ends("share", "the share's", "share", "share"),
     Column("score", "Total effect, in units of the loss.", ends=("ci_low", "ci_high")),
     Column(
         "se",
@@ -95,8 +112,7 @@ UNITS = (
         shown=("table", "print", "markdown", "page"),
         label="std. error",
     ),
-    Column("ci_low", "Lower end of the score's interval.", shown=DETAIL, label="score low"),
-    Column("ci_high", "Upper end of the score's interval.", shown=DETAIL, label="score high"),
+    *_ends("ci", "the score's", "score"),
     Column("z", "Score over its standard error.", "statistic", DETAIL),
     Column("p", "p-value of the score: one-sided, that it is above 0.", "probability", DETAIL),
     P_ADJ,
@@ -122,8 +138,7 @@ SHARES = (
     FEATURE,
     Column("share", "Share of the total that was asked for.", "share", TABLE),
     Column("se", "Standard error of the share.", "share", TABLE),
-    Column("ci_low", "Lower end of the share's interval.", "share", TABLE),
-    Column("ci_high", "Upper end of the share's interval.", "share", TABLE),
+    *_ends("ci", "the share's", kind="share", shown=TABLE),
     Column("z", "Share over its standard error.", "statistic", TABLE),
     Column("p", "p-value of the share: one-sided, that it is above 0.", "probability", TABLE),
     replace(P_ADJ, shown=TABLE),
@@ -182,8 +197,7 @@ CHANGES = (
     FEATURE,
     Column("change", "Score after less score before.", ends=("ci_low", "ci_high")),
     Column("se", "Standard error of the change.", shown=DETAIL, label="std. error"),
-    Column("ci_low", "Lower end of the change's interval.", shown=DETAIL, label="change low"),
-    Column("ci_high", "Upper end of the change's interval.", shown=DETAIL, label="change high"),
+    *_ends("ci", "the change's", "change"),
     Column("p", "p-value of the change, two-sided.", "probability", DETAIL),
     P_ADJ,
     Column(
@@ -196,21 +210,14 @@ CHANGES = (
         "What the outcome's dependence on them changed.",
         ends=("concept_low", "concept_high"),
     ),
-    Column(
-        "covariates_se", "Standard error of covariates.", shown=DETAIL, label="covariates error"
+    *(
+        column
+        for part in ("covariates", "concept")
+        for column in (
+            Column(f"{part}_se", f"Standard error of {part}.", "amount", DETAIL, f"{part} error"),
+            *_ends(part, f"{part}'" + "s" * (part == "concept"), part),
+        )
     ),
-    Column(
-        "covariates_low", "Lower end of covariates' interval.", shown=DETAIL, label="covariates low"
-    ),
-    Column(
-        "covariates_high",
-        "Upper end of covariates' interval.",
-        shown=DETAIL,
-        label="covariates high",
-    ),
-    Column("concept_se", "Standard error of concept.", shown=DETAIL, label="concept error"),
-    Column("concept_low", "Lower end of concept's interval.", shown=DETAIL, label="concept low"),
-    Column("concept_high", "Upper end of concept's interval.", shown=DETAIL, label="concept high"),
     Column("before", "Score before.", shown=("table", "terminal", "page")),
     Column("after", "Score after.", shown=("table", "terminal", "page")),
 )
@@ -266,50 +273,25 @@ PAIRS = (
 )
 """``interactions.table()``."""
 
+_PARTS: dict[str, tuple[str, str]] = {
+    "share": ("Share of the explained variance: the sum of the three parts.", "the share's"),
+    "unique": ("What only the unit knows.", "the unique part's"),
+    "shared": (
+        "What correlated units could tell as well; below 0 for suppressors.",
+        "the shared part's",
+    ),
+    "interaction": ("The unit's part of what units do together.", "the interaction part's"),
+}
+
 SPLITS = (
     FEATURE,
-    Column(
-        "share",
-        "Share of the explained variance: the sum of the three parts.",
-        "share",
-        ends=("share_low", "share_high"),
-    ),
-    Column("share_low", "Lower end of the share's interval.", "share", DETAIL, "share low"),
-    Column("share_high", "Upper end of the share's interval.", "share", DETAIL, "share high"),
-    Column("unique", "What only the unit knows.", "share", ends=("unique_low", "unique_high")),
-    Column("unique_low", "Lower end of the unique part's interval.", "share", DETAIL, "unique low"),
-    Column(
-        "unique_high", "Upper end of the unique part's interval.", "share", DETAIL, "unique high"
-    ),
-    Column(
-        "shared",
-        "What correlated units could tell as well; below 0 for suppressors.",
-        "share",
-        ends=("shared_low", "shared_high"),
-    ),
-    Column("shared_low", "Lower end of the shared part's interval.", "share", DETAIL, "shared low"),
-    Column(
-        "shared_high", "Upper end of the shared part's interval.", "share", DETAIL, "shared high"
-    ),
-    Column(
-        "interaction",
-        "The unit's part of what units do together.",
-        "share",
-        ends=("interaction_low", "interaction_high"),
-    ),
-    Column(
-        "interaction_low",
-        "Lower end of the interaction part's interval.",
-        "share",
-        DETAIL,
-        "interaction low",
-    ),
-    Column(
-        "interaction_high",
-        "Upper end of the interaction part's interval.",
-        "share",
-        DETAIL,
-        "interaction high",
+    *(
+        column
+        for part, (meaning, of) in _PARTS.items()
+        for column in (
+            Column(part, meaning, "share", ends=(f"{part}_low", f"{part}_high")),
+            *_ends(part, of, part, "share"),
+        )
     ),
     *(
         column
@@ -341,6 +323,21 @@ TABLES = {
     "pairs": PAIRS,
     "splits": SPLITS,
 }
+
+
+def lists(schema: Sequence[Column]) -> Callable[[F], F]:
+    """Let the docstring of a function that returns a table list its columns."""
+    keys = ", ".join(column.key for column in schema if "table" in column.shown)
+    listed = textwrap.fill(f"Columns {keys}.", 90, initial_indent="    ", subsequent_indent="    ")
+
+    def documented(function: F) -> F:
+        text = inspect.cleandoc(function.__doc__ or "")
+        place = re.search(r"^(?:Raises|Warns|Notes|Examples)\n-+\n", text, re.MULTILINE)
+        at = len(text) if place is None else place.start()
+        function.__doc__ = f"{text[:at]}Returns\n-------\nframe\n{listed}\n\n{text[at:]}"
+        return function
+
+    return documented
 
 
 def frame_of(

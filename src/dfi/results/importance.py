@@ -22,7 +22,7 @@ from dfi.inference.shares import UNLEARNED, beside
 from dfi.inference.tests import Estimate, UnitInference, estimate_one
 from dfi.results import words
 from dfi.results.algebra import subtracted
-from dfi.results.columns import INTERVALS, OUTCOMES, RANKS, SHARES, TESTS, UNITS, frame_of
+from dfi.results.columns import INTERVALS, OUTCOMES, RANKS, SHARES, TESTS, UNITS, frame_of, lists
 from dfi.results.file import FileFormatError, freeze, pack, read_file, thaw, unpack, write_file
 from dfi.results.questions import Questions
 from dfi.results.tables import (
@@ -324,6 +324,7 @@ class Importance(Questions):
         return None
 
     @validated
+    @lists(SHARES)
     def shares(self, of: ShareOf = "explained", level: float | None = None) -> Frame:
         r"""Return shares of a total with their own errors; those of what is explained add up to 1.
 
@@ -382,6 +383,7 @@ class Importance(Questions):
         return frame_of(schema, full, self.library, order)
 
     @validated
+    @lists(UNITS)
     def table(
         self,
         *,
@@ -459,6 +461,7 @@ class Importance(Questions):
         return self._frame(columns, UNITS, self._ranking[:k])
 
     @validated
+    @lists(RANKS)
     def ranks(self, level: float | None = None, *, random_state: int = 0) -> Frame:
         """Return the rank of each unit and the ranks that it may have, the largest share first.
 
@@ -480,6 +483,7 @@ class Importance(Questions):
         return self._frame(rank_table(self, level, random_state), RANKS, self._ranking)
 
     @validated
+    @lists(INTERVALS)
     def interval(
         self,
         level: float | None = None,
@@ -521,6 +525,7 @@ class Importance(Questions):
         )
 
     @validated
+    @lists(TESTS)
     def test(
         self,
         alternative: Alternative | None = None,

@@ -14,7 +14,7 @@ from dfi._parameters import validated
 from dfi.inference.influence import read_only
 from dfi.inference.shares import is_clear, shares_of
 from dfi.inference.tests import Estimate, UnitInference, adjust_p_values
-from dfi.results.columns import PAIRS, frame_of, text_lines
+from dfi.results.columns import PAIRS, frame_of, lists, text_lines
 from dfi.results.file import FrozenRecord
 from dfi.results.tables import SHARE_COLUMNS
 
@@ -79,7 +79,6 @@ class Interactions(FrozenRecord):
 
     Examples
     --------
-    >>> import numpy as np, dfi
     >>> X = np.random.default_rng(0).standard_normal((400, 3))
     >>> found = dfi.explain(X, X[:, 0] * X[:, 1] + X[:, 2], cv=2).interactions()
     >>> found.pairs[0], len(found)
@@ -140,11 +139,6 @@ class Interactions(FrozenRecord):
         pair : tuple of two str
             Two units.
 
-        Returns
-        -------
-        int
-            Its place in ``pairs``.
-
         Examples
         --------
         >>> pairs.place_of(("x2", "x1")) == pairs.place_of(("x1", "x2"))
@@ -192,28 +186,16 @@ class Interactions(FrozenRecord):
         return found
 
     @validated
+    @lists(PAIRS)
     def table(self, *, level: float | None = None) -> Frame:
         """Return the pairs in the caller's dataframe library, largest score first.
 
-        Parameters
-        ----------
-        level : float, optional
-            Confidence level of the intervals, by default that of the result.
-
-        Returns
-        -------
-        frame
-            feature, partner, share, share_low, share_high, score, se, ci_low, ci_high, z, p,
-            p_adj (Holm, over all pairs of the table, those not asked about included), latent,
-            whole.
+        ``p_adj`` is Holm's over all pairs of the table, those not asked about included.
 
         Examples
         --------
-        >>> import numpy as np, dfi
-        >>> X = np.random.default_rng(0).standard_normal((400, 3))
-        >>> found = dfi.explain(X, X[:, 0] * X[:, 1] + X[:, 2], cv=2).interactions()
-        >>> found.table()[["feature", "partner"]].iloc[0].tolist()
-        ['x0', 'x1']
+        >>> sorted(pairs.table()["partner"])
+        ['x1', 'x2', 'x2']
         """
         values: dict[str, Array] = {
             "feature": np.array([one for one, _ in self.pairs], dtype=object),
@@ -224,11 +206,6 @@ class Interactions(FrozenRecord):
 
     def rows(self) -> list[dict[str, Any]]:
         """Return the pairs as dicts of plain values, for pages and programs.
-
-        Returns
-        -------
-        list of dict
-            With a ``name`` each; NaN stands for what is not known.
 
         Examples
         --------

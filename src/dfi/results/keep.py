@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dfi._docstrings import exemplified
-from dfi.results.columns import KEPT, frame_of
+from dfi.results.columns import KEPT, frame_of, lists
 from dfi.results.file import FrozenRecord
 from dfi.results.numbers import bare_percent, text_table
 
@@ -80,11 +80,6 @@ class KeepList(FrozenRecord):
     def as_dict(self) -> dict[str, object]:
         """Return what it says as numbers, strings and lists: for JSON.
 
-        Returns
-        -------
-        dict
-            kept, dropped, share, level, and the sets that were measured.
-
         Examples
         --------
         >>> keep_list.as_dict()["kept"]
@@ -100,13 +95,9 @@ class KeepList(FrozenRecord):
             **numbers,
         }
 
+    @lists(KEPT)
     def table(self) -> Frame:
         """Return the sets that were measured in the caller's dataframe library.
-
-        Returns
-        -------
-        frame
-            Columns units, without, lost, se, at_most, enough, from the largest set on.
 
         Examples
         --------

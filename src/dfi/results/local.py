@@ -140,11 +140,6 @@ class LocalAttributions(FrozenRecord):
         which : int, slice, mask or sequence of int
             Their places here.
 
-        Returns
-        -------
-        LocalAttributions
-            Those rows.
-
         Examples
         --------
         >>> len(local.take([0, 2]))
@@ -173,11 +168,6 @@ class LocalAttributions(FrozenRecord):
         row : int
             Its position in the caller's table.
 
-        Returns
-        -------
-        int
-            Which of the rows here it is.
-
         Examples
         --------
         >>> local = dfi.explain(sample.X, sample.y, "linear", cv=2).local([7, 40])
@@ -200,11 +190,6 @@ class LocalAttributions(FrozenRecord):
         name : str
             The unit.
 
-        Returns
-        -------
-        int
-            Its place in ``names`` and in the columns of ``values``.
-
         Examples
         --------
         >>> local.unit("x1")
@@ -225,11 +210,6 @@ class LocalAttributions(FrozenRecord):
             ``"long"``: a line for each row and unit, with the columns row, feature, contribution,
             spread, total, base, prediction, higher_order. ``"wide"``: a line for each row, with a
             column row, one for the contribution of each unit, and base, prediction, higher_order.
-
-        Returns
-        -------
-        frame
-            In the order of ``rows`` and ``names``.
 
         Examples
         --------

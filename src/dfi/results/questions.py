@@ -15,6 +15,7 @@ from dfi._docstrings import exemplified
 from dfi._parameters import InvalidParameterError, argument, name_groups, validated
 from dfi.inference.influence import InfluenceRows
 from dfi.results.algebra import summed, warn_of_sums
+from dfi.results.columns import ASPECTS, LEVELS, lists
 from dfi.results.interactions import named_pairs
 from dfi.results.levels import aspect_columns, level_columns
 
@@ -140,6 +141,7 @@ class Questions:
         return summed(result, chosen)
 
     @validated
+    @lists(LEVELS)
     def by_level(self, *, level: float | None = None) -> Frame:
         r"""Return the scores of a distribution at each of its levels.
 
@@ -148,12 +150,13 @@ class Questions:
 
         Examples
         --------
-        >>> whole.by_level().columns.tolist()
-        ['feature', 'quantile', 'threshold', 'score', 'se', 'ci_low', 'ci_high', 'p']
+        >>> whole.by_level().shape
+        (27, 8)
         """
         return as_frame(level_columns(self._result, level), self._result.library)
 
     @validated
+    @lists(ASPECTS)
     def aspects(self, *, level: float | None = None) -> Frame:
         """Return what features do to the mean, the spread and the tails, side by side.
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from dfi._docstrings import exemplified
 from dfi.inference.tests import Adjustment, adjust_p_values
-from dfi.results.columns import SELECTED, frame_of
+from dfi.results.columns import SELECTED, frame_of, lists
 from dfi.results.numbers import SHOWN_ROWS, more_text, probability, text_table
 
 if TYPE_CHECKING:
@@ -80,13 +80,9 @@ class Selection:
         own = {"adjust": self.adjust, "alpha": self.alpha, "held": RATES[self.adjust]}
         return MappingProxyType({**self.result.spec, **own})
 
+    @lists(SELECTED)
     def table(self) -> Frame:
         """Return all units in the caller's dataframe library, the smallest p-value first.
-
-        Returns
-        -------
-        frame
-            Columns feature, score, z, p, p_adj, selected.
 
         Examples
         --------

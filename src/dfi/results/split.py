@@ -11,7 +11,7 @@ import numpy as np
 from dfi._docstrings import exemplified
 from dfi._parameters import validated
 from dfi.inference.shares import is_clear, shares_of
-from dfi.results.columns import SPLITS, frame_of, text_lines
+from dfi.results.columns import SPLITS, frame_of, lists, text_lines
 from dfi.results.file import FrozenRecord
 from dfi.results.interactions import place_of
 from dfi.results.numbers import percent
@@ -141,19 +141,11 @@ class Split(FrozenRecord):
         ]
 
     @validated
+    @lists(SPLITS)
     def table(self, *, level: float | None = None) -> Frame:
         """Return the split of every unit in the caller's dataframe library, largest share first.
 
-        Parameters
-        ----------
-        level : float, optional
-            Confidence level of the intervals, by default that of the result.
-
-        Returns
-        -------
-        frame
-            feature, share, unique, shared and interaction, each with ``_low`` and ``_high``, and
-            the partners that it shares most with, ``partner_1``, ``amount_1``, ...
+        With the partners that it shares most with, and how much.
 
         Examples
         --------
@@ -176,12 +168,7 @@ class Split(FrozenRecord):
         return frame_of(SPLITS, values, self.library)
 
     def rows(self) -> list[dict[str, Any]]:
-        """Return the split as dicts of plain values, for pages and programs, largest share first.
-
-        Returns
-        -------
-        list of dict
-            With a ``name`` and the ``partners`` of each, and a sentence in ``text``.
+        """Return the split as dicts, largest share first, with a sentence each in ``text``.
 
         Examples
         --------
@@ -201,16 +188,6 @@ class Split(FrozenRecord):
     @validated
     def plot(self, *, top: int | None = 20, ax: Axes | None = None) -> Axes:
         """Draw the split as stacked bars: :func:`dfi.plots.split`.
-
-        Parameters
-        ----------
-        top : int or None, default=20
-            How many units, the largest shares first.
-
-        Returns
-        -------
-        Axes
-            What was drawn on.
 
         Examples
         --------

@@ -32,7 +32,7 @@ from dfi._docstrings import exemplified
 from dfi._parameters import validated
 from dfi.inference.shares import CLEAR
 from dfi.results import words
-from dfi.results.columns import JOINS, frame_of
+from dfi.results.columns import JOINS, frame_of, lists
 from dfi.results.file import FrozenRecord, thaw
 from dfi.results.numbers import SHOWN_ROWS, bare_percent, more_text, text_table
 from dfi.results.tables import NO_SIGNAL, ratios
@@ -170,13 +170,9 @@ class SignalTree(FrozenRecord):
             )
         return self.columns[unit]
 
+    @lists(JOINS)
     def table(self) -> Frame:
         """Return the joins in the caller's dataframe library, the most similar first.
-
-        Returns
-        -------
-        frame
-            Columns members, similarity, share, share_low, share_high.
 
         Examples
         --------
