@@ -239,7 +239,7 @@ def test_shapes_are_checked():
         local.values[0] = 1.0
     with pytest.raises(ValueError, match=r"base must have shape \(2,\), got \(3,\)"):
         LocalAttributions(**{**fields, "base": np.zeros(3)})
-    with pytest.raises(ValueError, match="names and rows must be of the 1 units and the 2 rows"):
+    with pytest.raises(ValueError, match=r"rows must have shape \(2,\), got \(3,\)"):
         LocalAttributions(**{**fields, "rows": np.arange(3)})
     again = pickle.loads(pickle.dumps(local))  # noqa: S301
     np.testing.assert_array_equal(again.rows, local.rows)

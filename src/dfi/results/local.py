@@ -111,10 +111,10 @@ class LocalAttributions(FrozenRecord):
         object.__setattr__(self, "names", tuple(self.names))
 
     def _shapes(self) -> dict[str, tuple[int, ...]]:
-        n, p = len(self.rows), len(self.names)
+        n, p = len(self.values), len(self.names)
         return {
             **dict.fromkeys(("values", "spread", "total"), (n, p)),
-            **dict.fromkeys(("base", "prediction", "higher_order"), (n,)),
+            **dict.fromkeys(("base", "prediction", "higher_order", "rows"), (n,)),
             "reliability": (p,),
         }
 
