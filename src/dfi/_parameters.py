@@ -611,7 +611,7 @@ OWN: Mapping[tuple[str, str], Constraints] = {
     ("EntropicOT", "attribution"): (ATTRIBUTIONS,),
     ("Questions.interactions", "top"): (Whole(0),),
     ("Questions.local", "sample"): (COUNT,),
-    ("Importance.log", "prefix"): (Text("what names begin with"),),
+    ("Exports.log", "prefix"): (Text("what names begin with"),),
     ("Importance.minus", "other"): (IMPORTANCE,),
     ("Importance.top", "k"): (COUNT,),
     ("KnotheRosenblatt", "attribution"): (ATTRIBUTIONS,),

@@ -1,4 +1,4 @@
-"""Results in the files of other tools: a workbook of Excel, a run of MLflow."""
+"""What leaves Python: files of our own and of Excel, runs of MLflow, plots and pages."""
 
 from __future__ import annotations
 
@@ -8,101 +8,257 @@ import re
 import tempfile
 from collections import Counter
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
+from dfi._docstrings import exemplified
 from dfi._files import writable, written_whole
+from dfi._parameters import validated
 from dfi.results import words
 from dfi.results.columns import UNITS
+from dfi.results.file import pack, write_file
+from dfi.results.questions import Asked
 from dfi.results.tables import full_table
 from dfi.results.text import everyday_text, missing_text
 
 if TYPE_CHECKING:
     import os
+    from collections.abc import Sequence
 
+    from matplotlib.axes import Axes
+    from numpy.typing import NDArray
+
+    from dfi._types import GroupsLike
+    from dfi.report import Report
     from dfi.results.importance import Importance
+    from dfi.results.interactions import Interactions
+    from dfi.results.local import LocalAttributions
+    from dfi.results.split import Split
 
 _FORMATS = {"share": "0.0%", "probability": "0.000", "rank": "0", "statistic": "0.00"}
 _WIDEST = 60
 
 
-def write_excel(
-    result: Importance, path: str | os.PathLike[str], *, overwrite: bool = False
-) -> Path:
-    """Write a workbook with the table of a result and what it is about, and return its path."""
-    target = writable(path, overwrite=overwrite)
-    if target.suffix.lower() != ".xlsx":
-        raise ValueError(f"a workbook must be called .xlsx, got {target.name!r}")
-    try:
-        import xlsxwriter  # type: ignore[import-untyped, unused-ignore]
-    except ImportError as error:
-        raise ImportError(
-            "to_excel needs the package xlsxwriter, which is not installed: run pip install "
-            "xlsxwriter, or write result.table() as CSV"
-        ) from error
-    content = io.BytesIO()
-    # names of columns are text, whatever they begin with
-    plain = {"in_memory": True, "strings_to_formulas": False, "strings_to_urls": False}
-    with xlsxwriter.Workbook(content, plain) as book:
-        bold = book.add_format({"bold": True})
-        formats = {kind: book.add_format({"num_format": text}) for kind, text in _FORMATS.items()}
-        parts = {"importance": result}
-        if result.default_groups is not None:
-            parts["groups"] = result.group()
-        for name, part in parts.items():
-            sheet = book.add_worksheet(name)
-            sheet.freeze_panes(1, 1)
-            columns = {"feature": np.array(part.names, dtype=object), **full_table(part)}
-            kinds = {column.key: column.kind for column in UNITS}
-            shown = [column.key for column in UNITS if column.key in columns]
-            for place, key in enumerate(shown):
-                values = [_cell(value) for value in columns[key][part._ranking]]
-                sheet.write(0, place, key, bold)
-                for row, value in enumerate(values, start=1):
-                    sheet.write(row, place, value, formats.get(kinds[key]))
-                widest = max(len(str(value)) for value in values) if key == "feature" else 9
-                sheet.set_column(place, place, min(_WIDEST, widest + 2))
-        about = book.add_worksheet("about")
-        for row, (name, text) in enumerate(_about(result).items()):
-            about.write(row, 0, name, bold)
-            about.write(row, 1, text)
-        about.set_column(0, 0, 14)
-        about.set_column(1, 1, _WIDEST)
-    with written_whole(target) as stream:
-        stream.write(content.getvalue())
-    return target
+@exemplified
+class Exports(Asked):
+    """What becomes of an :class:`dfi.Importance` outside of Python: files, runs, plots, pages."""
 
+    @validated
+    def save(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> Path:
+        """Write the result to a file (a zip of JSON and arrays, no pickle) and return its path.
 
-def log_to_mlflow(result: Importance, prefix: str) -> None:
-    """Log shares, scores, skill, verdict, page and file of a result to the active run of MLflow."""
-    try:
-        import mlflow  # type: ignore[import-not-found, unused-ignore]
-    except ImportError as error:
-        raise ImportError(
-            "log needs the package mlflow, which is not installed: run pip install mlflow, or "
-            "write the files with save, report and table"
-        ) from error
-    table = full_table(result)
-    metrics = {"skill": result.quality.skill}
-    for key in ("share", "score"):
-        values = table.get(key)
-        if values is not None:
-            metrics |= {f"{key}/{name}": v for name, v in zip(result.names, values, strict=True)}
-    named = {name: _metric(f"{prefix}/{name}") for name in metrics}
-    if len(set(named.values())) < len(named):
-        alike = [name for name, times in Counter(named.values()).items() if times > 1]
-        raise ValueError(
-            f"MLflow takes letters, digits and _-./ in names, so several features would be logged "
-            f"as {alike[0]!r}: rename them"
+        Parameters
+        ----------
+        path : path-like
+            Where to write; ``.dfi`` is the customary ending.
+
+        Examples
+        --------
+        >>> result.save("result.dfi").name
+        'result.dfi'
+        """
+        manifest, arrays = pack(self._result)
+        return write_file(path, manifest, arrays, overwrite=overwrite)
+
+    @validated
+    def to_excel(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> Path:
+        """Write a workbook: the table, groups if there are some, and what the result is about.
+
+        Parameters
+        ----------
+        path : path-like
+            Where to write; it must end in ``.xlsx``. It needs the package xlsxwriter.
+
+        Examples
+        --------
+        >>> result.to_excel("importance.xlsx").name
+        'importance.xlsx'
+        """
+        result = self._result
+        target = writable(path, overwrite=overwrite)
+        if target.suffix.lower() != ".xlsx":
+            raise ValueError(f"a workbook must be called .xlsx, got {target.name!r}")
+        try:
+            import xlsxwriter  # type: ignore[import-untyped, unused-ignore]
+        except ImportError as error:
+            raise ImportError(
+                "to_excel needs the package xlsxwriter, which is not installed: run pip install "
+                "xlsxwriter, or write result.table() as CSV"
+            ) from error
+        content = io.BytesIO()
+        # names of columns are text, whatever they begin with
+        plain = {"in_memory": True, "strings_to_formulas": False, "strings_to_urls": False}
+        with xlsxwriter.Workbook(content, plain) as book:
+            bold = book.add_format({"bold": True})
+            formats = {
+                kind: book.add_format({"num_format": text}) for kind, text in _FORMATS.items()
+            }
+            parts = {"importance": result}
+            if result.default_groups is not None:
+                parts["groups"] = result.group()
+            for name, part in parts.items():
+                sheet = book.add_worksheet(name)
+                sheet.freeze_panes(1, 1)
+                columns = {"feature": np.array(part.names, dtype=object), **full_table(part)}
+                kinds = {column.key: column.kind for column in UNITS}
+                shown = [column.key for column in UNITS if column.key in columns]
+                for place, key in enumerate(shown):
+                    values = [_cell(value) for value in columns[key][part._ranking]]
+                    sheet.write(0, place, key, bold)
+                    for row, value in enumerate(values, start=1):
+                        sheet.write(row, place, value, formats.get(kinds[key]))
+                    widest = max(len(str(value)) for value in values) if key == "feature" else 9
+                    sheet.set_column(place, place, min(_WIDEST, widest + 2))
+            about = book.add_worksheet("about")
+            for row, (name, text) in enumerate(_about(result).items()):
+                about.write(row, 0, name, bold)
+                about.write(row, 1, text)
+            about.set_column(0, 0, 14)
+            about.set_column(1, 1, _WIDEST)
+        with written_whole(target) as stream:
+            stream.write(content.getvalue())
+        return target
+
+    @validated
+    def log(self, prefix: str = "dfi") -> None:
+        """Log the result to the active run of MLflow: numbers, verdict, page and file.
+
+        Shares and scores are metrics (``dfi/share/bmi``), so is the model's skill; the verdict is
+        the tag ``dfi.trust``; ``report.html`` and ``result.dfi`` are artifacts in the folder
+        ``dfi``. It needs the package mlflow.
+
+        Parameters
+        ----------
+        prefix : str, default="dfi"
+            What the names of metrics, tag and folder begin with.
+
+        Examples
+        --------
+        >>> with mlflow.start_run():  # doctest: +SKIP
+        ...     result.log()
+        """
+        result = self._result
+        try:
+            import mlflow  # type: ignore[import-not-found, unused-ignore]
+        except ImportError as error:
+            raise ImportError(
+                "log needs the package mlflow, which is not installed: run pip install mlflow, or "
+                "write the files with save, report and table"
+            ) from error
+        table = full_table(result)
+        metrics = {"skill": result.quality.skill}
+        for key in ("share", "score"):
+            values = table.get(key)
+            if values is not None:
+                metrics |= {
+                    f"{key}/{name}": v for name, v in zip(result.names, values, strict=True)
+                }
+        named = {name: _metric(f"{prefix}/{name}") for name in metrics}
+        if len(set(named.values())) < len(named):
+            alike = [name for name, times in Counter(named.values()).items() if times > 1]
+            raise ValueError(
+                f"MLflow takes letters, digits and _-./ in names and would log several features as "
+                f"{alike[0]!r}: rename them"
+            )
+        finite = {
+            named[name]: float(value) for name, value in metrics.items() if math.isfinite(value)
+        }
+        mlflow.log_metrics(finite)
+        mlflow.set_tag(f"{prefix}.trust", str(result.trust.grade))
+        with tempfile.TemporaryDirectory() as folder:
+            result.save(Path(folder) / "result.dfi")
+            result.report(Path(folder) / "report.html")
+            mlflow.log_artifacts(folder, prefix)
+
+    @validated
+    def plot(self, kind: str = "importance", **options: Any) -> Axes | NDArray[np.object_]:
+        """Draw the result: a function of :mod:`dfi.plots` by name; returns its Axes.
+
+        Parameters
+        ----------
+        kind : str, default="importance"
+            ``"importance"``, ``"latent_attributed"``, ``"attribution"``, ``"amplification"``,
+            ``"tree"``, ``"groups"``, ``"classes"``, ``"diagnostics"``, ``"survival"`` or
+            ``"levels"``.
+        **options
+            ``top``, ``ax`` and what else the function takes.
+
+        Examples
+        --------
+        >>> ax = result.plot(top=2)
+        >>> [label.get_text() for label in ax.get_yticklabels()]
+        ['x0', 'x1']
+        """
+        # pyplot takes half a second to import: only those who plot pay for it
+        from dfi.plots import draw
+
+        return draw(self, kind, options)
+
+    @overload
+    def report(
+        self,
+        path: None = None,
+        *,
+        title: str | None = ...,
+        target: str | None = ...,
+        groups: GroupsLike = ...,
+        rows: int | LocalAttributions | None = ...,
+        sections: Sequence[Interactions | Split] = ...,
+    ) -> Report: ...
+
+    @overload
+    def report(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        title: str | None = ...,
+        target: str | None = ...,
+        groups: GroupsLike = ...,
+        rows: int | LocalAttributions | None = ...,
+        sections: Sequence[Interactions | Split] = ...,
+        overwrite: bool = ...,
+    ) -> Path: ...
+
+    @validated
+    def report(
+        self,
+        path: str | os.PathLike[str] | None = None,
+        *,
+        title: str | None = None,
+        target: str | None = None,
+        groups: GroupsLike = None,
+        rows: int | LocalAttributions | None = None,
+        sections: Sequence[Interactions | Split] = (),
+        overwrite: bool = False,
+    ) -> Path | Report:
+        """Return the report of the result, or write it as one offline HTML page.
+
+        Parameters
+        ----------
+        rows : int or LocalAttributions, optional
+            Explain so many single rows on the page too, whose values it then holds.
+        sections : sequence of Interactions and Split, default=()
+            What :meth:`interactions` and :meth:`split` returned, each as a section of the page.
+
+        Examples
+        --------
+        >>> result.report("report.html").name
+        'report.html'
+        >>> result.report(title="What drives y?").html().startswith("<!doctype html>")
+        True
+        """
+        from dfi.report import Report
+
+        found = Report(
+            self._result, title=title, target=target, groups=groups, rows=rows, sections=sections
         )
-    finite = {named[name]: float(value) for name, value in metrics.items() if math.isfinite(value)}
-    mlflow.log_metrics(finite)
-    mlflow.set_tag(f"{prefix}.trust", str(result.trust.grade))
-    with tempfile.TemporaryDirectory() as folder:
-        result.save(Path(folder) / "result.dfi")
-        result.report(Path(folder) / "report.html")
-        mlflow.log_artifacts(folder, prefix)
+        return found if path is None else found.write(path, overwrite=overwrite)
+
+    def _repr_html_(self) -> str:
+        from dfi.report import Report
+
+        return Report(self._result)._repr_html_()
 
 
 def _cell(value: object) -> object:

@@ -6,11 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Literal, get_args, overload
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 
-from dfi._checks import did_you_mean
 from dfi._data.groups import Groups
 from dfi._docstrings import exemplified
 from dfi._models.quality import Quality
@@ -23,7 +22,8 @@ from dfi.inference.tests import Estimate, UnitInference, estimate_one
 from dfi.results import words
 from dfi.results.algebra import subtracted
 from dfi.results.columns import INTERVALS, OUTCOMES, RANKS, SHARES, TESTS, UNITS, frame_of, lists
-from dfi.results.file import FileFormatError, freeze, pack, read_file, thaw, unpack, write_file
+from dfi.results.export import Exports
+from dfi.results.file import FileFormatError, freeze, read_file, thaw, unpack
 from dfi.results.questions import Questions
 from dfi.results.tables import (
     NO_SIGNAL,
@@ -31,6 +31,7 @@ from dfi.results.tables import (
     contrast_of,
     full_table,
     headline,
+    place_of,
     rank_table,
     ratios,
     share_table,
@@ -44,23 +45,15 @@ from dfi.warnings import InferenceWarning, warn
 if TYPE_CHECKING:
     import os
     from collections.abc import Sequence
-    from pathlib import Path
-
-    from matplotlib.axes import Axes
-    from numpy.typing import NDArray
 
     from dfi._data.weights import Weights
     from dfi._findings import Finding
-    from dfi._types import Array, Bools, Floats, Frame, GroupsLike, Ints
+    from dfi._types import Array, Bools, Floats, Frame, Ints
     from dfi.inference.intervals import Alternative, Expansion
     from dfi.inference.tests import Adjustment
-    from dfi.report import Report
     from dfi.results.columns import Column
     from dfi.results.file import Json
-    from dfi.results.interactions import Interactions
-    from dfi.results.local import LocalAttributions
     from dfi.results.questions import ModelSource
-    from dfi.results.split import Split
     from dfi.results.trust import Trust
 
 __all__ = ["Importance", "Quality", "load"]
@@ -71,7 +64,7 @@ _NO_UNITS = np.zeros(0, dtype=np.bool_)
 
 @exemplified
 @dataclass(frozen=True, eq=False, repr=False)
-class Importance(Questions):
+class Importance(Questions, Exports):
     r"""Importance of units, as a matrix of uncentred influence values :math:`u`.
 
     Score :math:`\hat\phi_l = \bar u_l` (weighted), standard error
@@ -579,7 +572,7 @@ class Importance(Questions):
         >>> round(result.contrast("x0", "x1", of="explained").value, 2)
         0.37
         """
-        first, second = self._position(a), self._position(b)
+        first, second = place_of(a, self.names), place_of(b, self.names)
         if first == second:
             raise ValueError(f"contrast needs two different units, got {a!r} twice")
         signs = np.zeros((1, len(self.names)))
@@ -589,14 +582,6 @@ class Importance(Questions):
             nan = float("nan")
             found = Estimate(found.value, nan, nan, nan, nan, nan, self.level)
         return replace(found, contrast=True)
-
-    def _position(self, name: str) -> int:
-        """Return the place of a unit; a name that is not there raises with those like it."""
-        if name in self.names:
-            return self.names.index(name)
-        first = f"; the first units are {', '.join(map(repr, self.names[:10]))}"
-        hint = did_you_mean(name, self.names, 3) or first
-        raise ValueError(f"there is no unit {name!r}{hint}")
 
     @validated
     def moments(self, sample: int = 0, *, random_state: int = 0) -> Importance:
@@ -673,63 +658,6 @@ class Importance(Questions):
         """
         return subtracted(self, other, same_rows)
 
-    @validated
-    def save(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> Path:
-        """Write the result to a file (a zip of JSON and arrays, no pickle) and return its path.
-
-        Parameters
-        ----------
-        path : path-like
-            Where to write; ``.dfi`` is the customary ending.
-
-        Examples
-        --------
-        >>> result.save("result.dfi").name
-        'result.dfi'
-        """
-        manifest, arrays = pack(self)
-        return write_file(path, manifest, arrays, overwrite=overwrite)
-
-    @validated
-    def to_excel(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> Path:
-        """Write a workbook: the table, groups if there are some, and what the result is about.
-
-        Parameters
-        ----------
-        path : path-like
-            Where to write; it must end in ``.xlsx``. It needs the package xlsxwriter.
-
-        Examples
-        --------
-        >>> result.to_excel("importance.xlsx").name
-        'importance.xlsx'
-        """
-        from dfi.results.export import write_excel
-
-        return write_excel(self, path, overwrite=overwrite)
-
-    @validated
-    def log(self, prefix: str = "dfi") -> None:
-        """Log the result to the active run of MLflow: numbers, verdict, page and file.
-
-        Shares and scores are metrics (``dfi/share/bmi``), so is the model's skill; the verdict is
-        the tag ``dfi.trust``; ``report.html`` and ``result.dfi`` are artifacts in the folder
-        ``dfi``. It needs the package mlflow.
-
-        Parameters
-        ----------
-        prefix : str, default="dfi"
-            What the names of metrics, tag and folder begin with.
-
-        Examples
-        --------
-        >>> with mlflow.start_run():  # doctest: +SKIP
-        ...     result.log()
-        """
-        from dfi.results.export import log_to_mlflow
-
-        log_to_mlflow(self, prefix)
-
     @classmethod
     @validated
     def load(cls, path: str | os.PathLike[str]) -> Importance:
@@ -746,95 +674,6 @@ class Importance(Questions):
         ('x0', 'x1', 'x2')
         """
         return load(path)
-
-    @validated
-    def plot(self, kind: str = "importance", **options: Any) -> Axes | NDArray[np.object_]:
-        """Draw the result: a function of :mod:`dfi.plots` by name; returns its Axes.
-
-        Parameters
-        ----------
-        kind : str, default="importance"
-            ``"importance"``, ``"latent_attributed"``, ``"attribution"``, ``"amplification"``,
-            ``"tree"``, ``"groups"``, ``"classes"``, ``"diagnostics"``, ``"survival"`` or
-            ``"levels"``.
-        **options
-            ``top``, ``ax`` and what else the function takes.
-
-        Examples
-        --------
-        >>> ax = result.plot(top=2)
-        >>> [label.get_text() for label in ax.get_yticklabels()]
-        ['x0', 'x1']
-        """
-        # pyplot takes half a second to import: only those who plot pay for it
-        from dfi.plots import draw
-
-        return draw(self, kind, options)
-
-    @overload
-    def report(
-        self,
-        path: None = None,
-        *,
-        title: str | None = ...,
-        target: str | None = ...,
-        groups: GroupsLike = ...,
-        rows: int | LocalAttributions | None = ...,
-        sections: Sequence[Interactions | Split] = ...,
-    ) -> Report: ...
-
-    @overload
-    def report(
-        self,
-        path: str | os.PathLike[str],
-        *,
-        title: str | None = ...,
-        target: str | None = ...,
-        groups: GroupsLike = ...,
-        rows: int | LocalAttributions | None = ...,
-        sections: Sequence[Interactions | Split] = ...,
-        overwrite: bool = ...,
-    ) -> Path: ...
-
-    @validated
-    def report(
-        self,
-        path: str | os.PathLike[str] | None = None,
-        *,
-        title: str | None = None,
-        target: str | None = None,
-        groups: GroupsLike = None,
-        rows: int | LocalAttributions | None = None,
-        sections: Sequence[Interactions | Split] = (),
-        overwrite: bool = False,
-    ) -> Path | Report:
-        """Return the report of the result, or write it as one offline HTML page.
-
-        Parameters
-        ----------
-        rows : int or LocalAttributions, optional
-            Explain so many single rows on the page too, whose values it then holds.
-        sections : sequence of Interactions and Split, default=()
-            What :meth:`interactions` and :meth:`split` returned, each as a section of the page.
-
-        Examples
-        --------
-        >>> result.report("report.html").name
-        'report.html'
-        >>> result.report(title="What drives y?").html().startswith("<!doctype html>")
-        True
-        """
-        from dfi.report import Report
-
-        found = Report(
-            self, title=title, target=target, groups=groups, rows=rows, sections=sections
-        )
-        return found if path is None else found.write(path, overwrite=overwrite)
-
-    def _repr_html_(self) -> str:
-        from dfi.report import Report
-
-        return Report(self)._repr_html_()
 
     def __repr__(self) -> str:
         return result_text(self)

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dfi._checks import did_you_mean
 from dfi._docstrings import exemplified
 from dfi._parameters import validated
 from dfi.inference.influence import read_only
@@ -16,7 +15,7 @@ from dfi.inference.shares import is_clear, shares_of
 from dfi.inference.tests import Estimate, UnitInference, adjust_p_values
 from dfi.results.columns import PAIRS, frame_of, lists, text_lines
 from dfi.results.file import FrozenRecord
-from dfi.results.tables import SHARE_COLUMNS
+from dfi.results.tables import SHARE_COLUMNS, place_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -290,14 +289,6 @@ def named_pair(pair: object, names: Sequence[str]) -> tuple[int, int]:
             "part of its own score"
         )
     return places[0], places[1]
-
-
-def place_of(name: object, names: Sequence[str]) -> int:
-    """Return the place of a unit, or raise with those that there are."""
-    if name not in names:
-        known = f": the units are {', '.join(map(repr, names[:8]))}"
-        raise ValueError(f"no unit {name!r}{did_you_mean(str(name), names) or known}")
-    return list(names).index(str(name))
 
 
 def named_pairs(pairs: Iterable[object], names: Sequence[str]) -> list[tuple[int, int]]:

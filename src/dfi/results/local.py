@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from dfi._checks import did_you_mean
 from dfi._data import as_frame
 from dfi._docstrings import exemplified
 from dfi._parameters import TABLE, validated
 from dfi.results.columns import LOCAL, frame_of
 from dfi.results.file import FrozenRecord
 from dfi.results.numbers import SHOWN_ROWS, decimals, more_text, plain
+from dfi.results.tables import place_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -195,10 +195,7 @@ class LocalAttributions(FrozenRecord):
         >>> local.unit("x1")
         1
         """
-        if name in self.names:
-            return self.names.index(name)
-        first = f"; the first units are {', '.join(map(repr, self.names[:10]))}"
-        raise ValueError(f"there is no unit {name!r}{did_you_mean(name, self.names, 3) or first}")
+        return place_of(name, self.names)
 
     @validated
     def table(self, layout: Layout = "long") -> Frame:

@@ -62,13 +62,17 @@ class ModelSource(Protocol):
     def split(self, names: tuple[str, ...], parts: InfluenceRows) -> Split: ...
 
 
-@exemplified
-class Questions:
-    """The further questions of an :class:`dfi.Importance`."""
+class Asked:
+    """A part of :class:`dfi.Importance` that has a room of its own."""
 
     @property
     def _result(self) -> Importance:
         return cast("Importance", self)
+
+
+@exemplified
+class Questions(Asked):
+    """The further questions of an :class:`dfi.Importance`."""
 
     def _models(self, what: str, instead: str) -> ModelSource:
         """Return the fitted models, or raise where a result does not hold them."""

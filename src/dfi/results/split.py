@@ -13,8 +13,8 @@ from dfi._parameters import validated
 from dfi.inference.shares import is_clear, shares_of
 from dfi.results.columns import SPLITS, frame_of, lists, text_lines
 from dfi.results.file import FrozenRecord
-from dfi.results.interactions import place_of
 from dfi.results.numbers import percent
+from dfi.results.tables import place_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

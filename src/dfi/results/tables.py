@@ -7,11 +7,14 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from dfi._checks import did_you_mean
 from dfi.inference.ranks import rank_sets
 from dfi.inference.shares import Shares, is_clear, shares_of
 from dfi.inference.tests import Adjustment, Estimate, adjust_p_values, estimate_of, estimate_one
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from dfi._types import Floats, Ints
     from dfi.inference.influence import Influence
     from dfi.inference.intervals import Alternative, Expansion
@@ -24,6 +27,14 @@ NO_SIGNAL = "{} is not clearly above 0 (less than two standard errors)"
 
 SHARE_COLUMNS = {"share": "share", "share_low": "ci_low", "share_high": "ci_high"}
 """Columns of a table about the share of a unit, and their names beside each other alone."""
+
+
+def place_of(name: object, names: Sequence[str]) -> int:
+    """Return the place of a unit; a name that is not there raises with those like it."""
+    if name in names:
+        return list(names).index(str(name))
+    first = f"; the first units are {', '.join(map(repr, names[:10]))}"
+    raise ValueError(f"there is no unit {name!r}{did_you_mean(str(name), names, 3) or first}")
 
 
 def total_estimate(result: Importance, column: int) -> Estimate | None:
