@@ -236,7 +236,7 @@ def test_what_cannot_be_refitted_is_refused(tmp_path):
     for gone in (loaded, copy.copy(result), result.moments()):
         with pytest.raises(ValueError, match=r"need the fitted models, .* call keep on the result"):
             gone.keep()
-    with pytest.raises(ValueError, match="not on its latent part"):
+    with pytest.raises(ValueError, match="not its latent part"):
         result.latent.keep()
     fitted = explained(X, y, LinearRegression().fit(X, y), cv="prefit")
     with pytest.raises(ValueError, match="explain with an unfitted learner and cv=5"):

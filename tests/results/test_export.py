@@ -111,7 +111,7 @@ def test_a_run_of_mlflow_gets_numbers_verdict_page_and_file(result, monkeypatch)
 def test_names_that_mlflow_would_log_as_one_are_refused(result, monkeypatch):
     monkeypatch.setitem(sys.modules, "mlflow", types.ModuleType("mlflow"))
     names = (*result.names[:-2], "a(b)", "a[b]")
-    with pytest.raises(ValueError, match=r"several features would be logged as 'dfi/share/a_b_'"):
+    with pytest.raises(ValueError, match=r"would log several features as 'dfi/share/a_b_'"):
         replace(result, names=names, latent=None).log()
 
 
