@@ -265,7 +265,11 @@ COMMON: Mapping[str, Parameter] = {
         option="--clusters",
     ),
     "d": Parameter((Whole(2),), "Columns."),
-    "debias": Parameter((FLAG,)),
+    "debias": Parameter(
+        (FLAG,),
+        "Add the one-step correction for the regression's error; False gives the classic mean, a "
+        "statement about the fitted models as they are.",
+    ),
     "diagnose": Parameter(
         (FLAG,),
         "Check the result: what noise would score, whether scores exceed the variance, how far "

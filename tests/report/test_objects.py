@@ -11,7 +11,7 @@ import pytest
 import dfi
 from dfi.report import Report
 from dfi.report.charts import bars, calibration
-from dfi.report.summary import BELOW_ZERO, leading_sentences, negative_sentence
+from dfi.report.summary import BELOW_ZERO, leading_sentence, negative_sentence
 from dfi.results.numbers import aligned
 
 
@@ -106,8 +106,7 @@ def test_an_estimate_below_zero_is_explained_where_it_stands():
 
 def test_a_score_that_comes_through_others_alone_says_so():
     row = {**ROW, "score": 0.2, "significant": True, "p_adj": 0.001, "latent": -0.01}
-    (said,) = leading_sentences([row], None, {})
-    assert said["text"].endswith("; all of it comes from correlated features.")
+    assert leading_sentence(row, None, {}).endswith("; all of it comes from correlated features.")
 
 
 def test_calibration_of_a_rare_class_fills_its_chart():

@@ -129,28 +129,11 @@ def _cumulant_weights(influence: Floats, weights: Weights) -> tuple[Floats, Floa
 class Influence(ABC):
     """Influence values of p units: by row (:class:`InfluenceRows`) or as their moments.
 
-    Attributes
-    ----------
-    n_units, n_rows : int
-        Number of units, and of the rows behind them.
-    size : float
-        Effective number of observations; that of the union of rows for a sum of two.
-    mean : ndarray of shape (p,)
-        Scores: the weighted mean of each unit.
-    se : ndarray of shape (p,)
-        Standard errors: exactly 0 for units that do not vary beyond rounding.
-    covariance : ndarray of shape (p, p)
-        Covariance of the scores.
-    skewness : ndarray of shape (p,)
-        Skewness of the scores; 0 for units that do not vary.
-    total : Influence
-        The sum over all units, as influence values of one.
-    degrees : float
-        Degrees of freedom of the standard errors; infinite for independent rows, whose quantiles
-        are normal.
-    words : str
-        Which standard errors these are: ``"independent rows"``, ``"cluster-robust, 50 clusters"``,
-        ``"HAC, bandwidth 6"``.
+    Scores are their ``mean``; ``se`` is exactly 0 for units that do not vary beyond rounding, and
+    ``skewness`` too. ``size`` is the effective number of observations, that of the union of rows
+    for a sum of two. ``total`` is the sum over all units as one. ``degrees`` of freedom are
+    infinite for independent rows, whose quantiles are normal; ``words`` say which errors these are:
+    ``"independent rows"``, ``"cluster-robust, 50 clusters"``, ``"HAC, bandwidth 6"``.
     """
 
     if TYPE_CHECKING:  # fields of one class, properties of the other; described above

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 
 from dfi._models.fits import Fits
 from dfi._models.prepare import prepare
-from dfi._parameters import LEARNERS, argument, validated
+from dfi._parameters import LEARNERS, argument
 from dfi.methods.base import Method, MethodResult
 from dfi.methods.conditional import CPI
 from dfi.methods.disentangled import Disentangled
@@ -34,7 +34,6 @@ __all__ = [
     "Shapley",
     "Sobol",
     "prepare",
-    "resolve_methods",
 ]
 
 METHODS: dict[str, Callable[[], Method]] = {
@@ -59,26 +58,8 @@ Examples
 """
 
 
-@validated
 def resolve_methods(methods: object) -> list[Method]:
-    """Return the methods of ``"all"``, a name, an object or a list of them.
-
-    Parameters
-    ----------
-    methods : str, method or list of these
-        As :func:`dfi.compare` takes them.
-
-    Returns
-    -------
-    list of Method
-        One object for each, with the parameters it was given or its defaults.
-
-    Examples
-    --------
-    >>> from dfi.methods import LOCO, resolve_methods
-    >>> [method.name for method in resolve_methods(["dfi", LOCO()])]
-    ['dfi', 'loco']
-    """
+    """Return the methods of ``"all"``, a name, an object or a list of them."""
     if isinstance(methods, str) and methods == "all":
         methods = list(METHODS)
     if isinstance(methods, (str, type, Method)):

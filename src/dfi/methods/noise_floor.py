@@ -251,23 +251,25 @@ def _summary(
     values[rounding], errors[rounding] = 0.0, 0.0
     count = len(probed.probes)
     scores, errors = values[count:], errors[count:]
-    p = p_values(scores, errors, alternative="greater", degrees=weights.degrees)
-    adjusted = adjust_p_values(p, "holm")
+    kinds = [(kind, like) for kind, like, _ in probed.probes]
     return NoiseFloor(
-        probes=tuple(
-            Probe(
-                kind=kind,
-                like=like,
-                score=float(scores[k]),
-                se=float(errors[k]),
-                p=float(p[k]),
-                p_adj=float(adjusted[k]),
-                latent=float(values[k]),
-                share=float(scores[k]) / variance if variance > 0 else float("nan"),
-            )
-            for k, (kind, like, _) in enumerate(probed.probes)
-        ),
-        n_rows=len(both),
+        _tested(kinds, scores, errors, values[:count], variance, weights.degrees), len(both)
+    )
+
+
+def _tested(
+    kinds: Sequence[tuple[str, str | None]],
+    scores: Floats,
+    errors: Floats,
+    latent: Floats,
+    variance: float,
+    degrees: float = np.inf,
+) -> tuple[Probe, ...]:
+    p = p_values(scores, errors, alternative="greater", degrees=degrees)
+    shares = scores / variance if variance > 0 else np.full(len(scores), np.nan)
+    columns = zip(scores, errors, p, adjust_p_values(p, "holm"), latent, shares, strict=True)
+    return tuple(
+        Probe(*kind, *map(float, numbers)) for kind, numbers in zip(kinds, columns, strict=True)
     )
 
 
@@ -341,24 +343,10 @@ def describe_probe(probe: Probe) -> str:
 
 def joined_floor(floors: Sequence[dict[str, Any]], variance: float) -> NoiseFloor:
     """Return what noise scores for several classes together; their errors add up too."""
-    probes = list(zip(*(floor["probes"] for floor in floors), strict=True))
-    scores = np.array([sum(probe["score"] for probe in of_one) for of_one in probes])
-    errors = np.array([sum(probe["se"] for probe in of_one) for of_one in probes])
-    p = p_values(scores, errors, alternative="greater")
-    adjusted = adjust_p_values(p, "holm")
-    return NoiseFloor(
-        tuple(
-            Probe(
-                kind=of_one[0]["kind"],
-                like=of_one[0]["like"],
-                score=float(scores[k]),
-                se=float(errors[k]),
-                p=float(p[k]),
-                p_adj=float(adjusted[k]),
-                latent=float(sum(probe["latent"] for probe in of_one)),
-                share=float(scores[k]) / variance if variance > 0 else float("nan"),
-            )
-            for k, of_one in enumerate(probes)
-        ),
-        n_rows=min(floor["n_rows"] for floor in floors),
+    scores, errors, latent = (
+        np.sum([[probe[key] for probe in floor["probes"]] for floor in floors], axis=0)
+        for key in ("score", "se", "latent")
     )
+    kinds = [(probe["kind"], probe["like"]) for probe in floors[0]["probes"]]
+    probes = _tested(kinds, scores, errors, latent, variance)
+    return NoiseFloor(probes, min(floor["n_rows"] for floor in floors))

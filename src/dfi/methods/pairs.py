@@ -73,30 +73,13 @@ MOST_NODES = 12
 
 @dataclass(frozen=True)
 class PairRows:
-    """Pairs of units by rows: uncentred influence values in both spaces.
+    """Pairs of units by rows: uncentred influence values in both spaces, beyond additive.
 
-    Attributes
-    ----------
-    rows : ndarray of shape (n,)
-        Rows of the table in memory.
-    pairs : ndarray of shape (Q, 2)
-        Units of each pair.
-    attributed, latent : ndarray of shape (n, Q)
-        Scores beyond additive.
-    whole, latent_whole : ndarray of shape (Q,)
-        Scores that count curves of single features, seen through correlation, as pairs.
-    own : ndarray of shape (units,)
-        What is attributed to a unit with itself.
-    explained : ndarray of shape (n,)
-        What the same models explain of each row.
-    effects : ndarray of shape (n, Q)
-        What the pair adds to the rows' predictions, attributed.
-    names : tuple of str
-        The units.
-    words : str
-        What the standard errors account for.
-    underfits : bool
-        Whether the models are boosted trees alone, fitted here.
+    ``whole`` and ``latent_whole`` are scores that count curves of single features, seen through
+    correlation, as pairs; ``own`` is what is attributed to a unit with itself, ``explained`` what
+    the same models explain of each row, and ``effects`` what a pair adds to its prediction.
+    ``words`` say what the standard errors account for; ``underfits`` is true of boosted trees
+    alone, fitted here.
     """
 
     rows: Ints

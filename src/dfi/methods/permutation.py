@@ -88,9 +88,6 @@ class PFI(OneStep):
     ----------
     n_permutations : int, default=50
         Permutations averaged inside each fold; capped at the rows of the fold.
-    debias : bool, default=True
-        Add the one-step correction for the regression's error; False gives the classic mean, a
-        statement about the fitted models as they are.
 
     Examples
     --------
@@ -129,8 +126,6 @@ class DLOCO(OneStep):
     n_partners : int, default=50
         Other rows whose feature each row is given, n times ``n_partners`` pairs in all; capped at
         the rows of its fold (then the U-statistic is complete).
-    debias : bool, default=True
-        Add the one-step correction for the regression's error.
 
     Examples
     --------

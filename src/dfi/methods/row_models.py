@@ -77,20 +77,10 @@ class RowModels:
 class Explanation:
     """Rows explained, in the order in which they were asked for.
 
-    Attributes
-    ----------
-    names : tuple of str
-        The units.
-    values, total, spread : ndarray of shape (n, units)
-        Contributions, total effects, and the spread between models of disjoint halves, NaN where
-        there is one model.
-    base, prediction, higher_order : ndarray of shape (n,)
-        The mean and the row's prediction of the models that explain it, and what the formula left
-        to divide, over the standard deviation of predictions.
-    reliability : ndarray of shape (units,)
-        Correlation over rows of the contributions of two models.
-    models : str
-        Which models explain a row, in words.
+    ``spread`` is that between models of disjoint halves, NaN where there is one model;
+    ``higher_order`` what the formula left to divide, over the standard deviation of predictions;
+    ``reliability`` the correlation over rows of two models' contributions; ``models`` says which
+    models explain a row.
     """
 
     names: tuple[str, ...]

@@ -1,4 +1,4 @@
-"""How far two tables lie apart: what their features have in common bears the weight of a swap."""
+"""How far two tables lie apart: a swap rests on what their features have in common."""
 
 from __future__ import annotations
 
@@ -40,16 +40,8 @@ class Separation:
 
     The classifier is the mean of a logistic regression on values and squares, and of boosted trees.
     With its odds :math:`w` as weights, the rows of one table stand for those of the other as
-    :math:`(\sum w)^2 / \sum w^2` independent ones would.
-
-    Attributes
-    ----------
-    auc : float
-        Area under the curve: .5 where the tables cannot be told apart.
-    effective : tuple of float
-        The share of the rows of each table that they are worth as rows of the other.
-    columns : mapping of str to float
-        The columns that separate most, with the area under their own curve.
+    :math:`(\sum w)^2 / \sum w^2` independent ones would: ``effective`` is that share of each table.
+    ``columns`` separate most, each with the area under its own curve.
     """
 
     auc: float

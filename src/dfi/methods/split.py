@@ -66,16 +66,10 @@ DETERMINED = 1e-8
 
 @dataclass(frozen=True)
 class SplitRows:
-    """What units know alone and what they have of additive functions, by rows.
+    """What units know alone, and what they have of additive functions, by rows (n, units).
 
-    Attributes
-    ----------
-    rows : ndarray of shape (n,)
-        Rows of the table in memory.
-    unique, additive : ndarray of shape (n, units)
-        Uncentred influence values of the unique parts, and of all parts of the projection.
-    together : ndarray of shape (units, units)
-        What two units have in common of latent signal, 0 on the diagonal.
+    ``together`` (units, units) is what two units have in common of latent signal, 0 on the
+    diagonal.
     """
 
     rows: Ints

@@ -109,18 +109,9 @@ def seconds_ahead(transport: FittedTransport, task: Task, folds: Sequence[FoldMo
 class RowPlan:
     """Which rows are explained, and when to stop.
 
-    Attributes
-    ----------
-    order : ndarray of int
-        Rows of the table in the order in which they are explained, no more than ``most``.
-    population : int
-        How many there are in all.
-    reason : str
-        Why no more than these are explained.
-    precise : bool
-        Whether to stop as soon as the errors are small enough.
-    deadline : float, optional
-        The moment, by :func:`time.monotonic`, after which no further stage begins.
+    ``order`` has the rows in which they are explained, of a ``population`` in all, and ``reason``
+    says why no more. Stop as soon as the errors are small enough if ``precise``, and begin no stage
+    after the ``deadline``, by :func:`time.monotonic`.
     """
 
     order: Ints

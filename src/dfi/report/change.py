@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from dfi.report.charts import LABEL_WIDTH, MAX_BARS, Scale
 from dfi.report.page import _page, _templates
 from dfi.results import words
-from dfi.results.change import ROWS_TEXT, AnyChange, Change
+from dfi.results.change import ROWS_TEXT, Change
 from dfi.results.columns import CHANGES, page_cells, written
 from dfi.results.file import thaw
 from dfi.results.numbers import aligned, number, p_value, percent
@@ -16,6 +16,7 @@ from dfi.results.views import Plain, finite, short_names
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from dfi.results.change import PartName
     from dfi.results.importance import Importance
 
 SURE = 0.05
@@ -25,6 +26,11 @@ SHOWN_CHANGES = 5
 """Changes that are told in words."""
 
 PARTS = ("covariates", "concept")
+KEYS = {
+    "change": ("change", "ci_low", "ci_high"),
+    **{part: (part, f"{part}_low", f"{part}_high") for part in PARTS},
+}
+"""What is drawn: the keys of a value and of the ends of its interval."""
 
 
 def change_rows(found: Change) -> list[Plain]:
@@ -117,16 +123,8 @@ def _clear(row: Plain, part: str) -> bool:
 def forest(rows: Sequence[Plain], limit: int = MAX_BARS) -> Plain:
     """Return points and intervals of changes and their parts, in percent of the area."""
     shown = list(rows[:limit])
-    keys = [
-        key
-        for part in ("change", "covariates", "concept")
-        for key in (
-            ("change", "ci_low", "ci_high")
-            if part == "change"
-            else (part, f"{part}_low", f"{part}_high")
-        )
-    ]
-    ends = [row[key] for row in shown for key in keys if row[key] is not None]
+    ends = [row[key] for row in shown for keys in KEYS.values() for key in keys]
+    ends = [end for end in ends if end is not None]
     scale = Scale(min([0.0, *ends]), max([0.0, *ends]))
     labels = short_names([row["name"] for row in shown], LABEL_WIDTH)
     texts = aligned([[row["change"]] for row in shown])
@@ -148,9 +146,7 @@ def forest(rows: Sequence[Plain], limit: int = MAX_BARS) -> Plain:
             "name": row["name"],
             "significant": row["significant"],
             "value": texts[position][0],
-            "change": place(row, "change", "ci_low", "ci_high"),
-            "covariates": place(row, "covariates", "covariates_low", "covariates_high"),
-            "concept": place(row, "concept", "concept_low", "concept_high"),
+            **{part: place(row, *keys) for part, keys in KEYS.items()},
         }
         for position, (row, label) in enumerate(zip(shown, labels, strict=True))
     ]
@@ -201,22 +197,19 @@ def _target(found: Change) -> str | None:
     return name if isinstance(name, str) and name != "y" else None
 
 
-def _tests(found: Change) -> list[Plain]:
-    def told(name: str, meaning: str, test: AnyChange) -> Plain:
-        return {"name": name, "meaning": meaning, **test.as_dict()}
+TESTED: dict[PartName, tuple[str, str]] = {
+    "change": ("any change", "a score differs between the tables"),
+    "covariates": ("any by the covariates", "the features' own distribution moved a score"),
+    "concept": ("any by the concept", "the outcome's dependence on features moved one"),
+}
 
-    tests = [told("any change", "a score differs between the tables", found.any_change)]
-    if found.covariates is not None:
-        covariates, concept = found.test_any("covariates"), found.test_any("concept")
-        tests.append(
-            told(
-                "any by the covariates", "the features' own distribution moved a score", covariates
-            )
-        )
-        tests.append(
-            told("any by the concept", "the outcome's dependence on features moved one", concept)
-        )
-    return tests
+
+def _tests(found: Change) -> list[Plain]:
+    return [
+        {"name": name, "meaning": meaning, **found.test_any(of).as_dict()}
+        for of, (name, meaning) in TESTED.items()
+        if of == "change" or found.covariates is not None
+    ]
 
 
 def _period(result: Importance) -> Plain:

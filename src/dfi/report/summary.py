@@ -36,7 +36,10 @@ MEMBER_LABEL = 40
 BLOCK_LABEL = 26
 _ARGUMENTS = ("estimator", "transport", "cv", "n_repeats", "form", "random_state")
 BELOW_ZERO = "Such an estimate is noise: the true score is 0 or a little above."
-_VARIANCE = "the outcome's variance"
+COLLINEAR = (
+    "Some columns are duplicated or collinear; the signal of such columns is shared equally among "
+    "them."
+)
 _NO_RECORD: Plain = {"question": None, "inference": None, "valid": True, "seconds": None}
 
 
@@ -84,7 +87,10 @@ def summarize(
         "negative": negative_sentence(features),
         "n_significant": sum(row["significant"] for row in features),
         "n_unrelated": sum(row["unrelated"] for row in features),
-        "leading": leading_sentences(features[:LEADING], target, spec),
+        "leading": [
+            {"name": row["name"], "text": leading_sentence(row, target, spec)}
+            for row in features[:LEADING]
+        ],
         "trust": trust_summary(result),
         "noise": _noise(result),
         "quality": quality_sentences(
@@ -585,14 +591,8 @@ def _agreement(first: Sequence[Plain], other: Sequence[Plain]) -> float | None:
     return float(stats.spearmanr(a, b).statistic)
 
 
-def leading_sentences(
-    features: Sequence[Plain], target: str | None, spec: Mapping[str, object]
-) -> list[dict[str, str]]:
-    """Return one sentence for each leading unit: its share or score, its ranks, how sure it is."""
-    return [{"name": row["name"], "text": _leading(row, target, spec)} for row in features]
-
-
-def _leading(row: Plain, target: str | None, spec: Mapping[str, object]) -> str:
+def leading_sentence(row: Plain, target: str | None, spec: Mapping[str, object]) -> str:
+    """Say the share or score of a unit, its ranks, and how sure it is."""
     outcome, unit = words.null_of(spec, target), words.unit_of(spec)
     unit = f" {unit}" if " " not in unit else ""
     if row["unrelated"]:
@@ -617,7 +617,8 @@ def _leading(row: Plain, target: str | None, spec: Mapping[str, object]) -> str:
     if row.get("rank_low") is not None:
         text += f", {ranks_text(row['rank_low'], row['rank_high'])}"
     if not row["significant"]:
-        text += f"; not distinguishable from 0 (adjusted p {_p(row['p_adj'])})"
+        p = p_value(row["p_adj"])
+        text += f"; not distinguishable from 0 (adjusted p {p if p[0] == '<' else f'= {p}'})"
     elif (row["latent"] or 0.0) < 0:
         text += "; all of it comes from correlated features"
     elif row["own"] is not None and row["own"] <= _NEARLY_ALL:
@@ -641,11 +642,6 @@ def ranks_text(low: int, high: int) -> str:
     return f"clearly {first}" if low == high else f"{first} to {last}"
 
 
-def _p(value: float | None) -> str:
-    text = p_value(value)
-    return text if text.startswith("<") else f"= {text}"
-
-
 def quality_sentences(
     quality: Quality, positive: str | None = None, level: float = 0.95, *, effect: bool = False
 ) -> Plain:
@@ -656,9 +652,9 @@ def quality_sentences(
         f", standard deviation over folds {skill_text(spread)})." if math.isfinite(spread) else ")."
     )
     if quality.loss == "squared-error":
+        whole = "the variance of the pseudo-outcomes" if effect else "the outcome's variance"
         text = (
-            f"On rows that it had not seen, the regression explains {percent(skill)} of "
-            f"{'the variance of the pseudo-outcomes' if effect else _VARIANCE} "
+            f"On rows that it had not seen, the regression explains {percent(skill)} of {whole} "
             f"(R² = {skill_text(skill)}{over}"
         )
     else:
@@ -718,66 +714,54 @@ def trust_summary(result: Importance) -> Plain:
 
 def diagnostic_sentences(result: Importance) -> list[Plain]:
     """Return what the diagnostics say; ``serious`` marks what limits the reading."""
-    notes = [*_effect(result), *_survival(result), *_sample(result)]
-    for finding in result.findings:
-        notes += _note(finding.sentence, serious=finding.severity != "note")
+    told = [_effect(result), _survival(result), _sample(result)]
+    told += [(finding.sentence, finding.severity != "note") for finding in result.findings]
     if result.diagnostics.get("collinear_units"):
-        notes += _note(
-            "Some columns are duplicated or collinear; the signal of such columns is shared "
-            "equally among them."
-        )
-    return notes
+        told.append((COLLINEAR, False))
+    return [{"serious": serious, "text": text} for text, serious in told if text]
 
 
-def _sample(result: Importance) -> list[Plain]:
+def _sample(result: Importance) -> tuple[str, bool]:
     """Say where a random sample of the rows was explained."""
     text = words.sample_text(result.spec)
     if not text:
-        return []
-    cut = result.spec.get("why") in ("time", "interrupted")
-    return _note(
+        return "", False
+    return (
         f"A random sample: {text}. The transport and the models use all rows, but the standard "
-        "errors are those of the sample.",
-        serious=cut,
-    )
+        "errors are those of the sample."
+    ), result.spec.get("why") in ("time", "interrupted")
 
 
-def _effect(result: Importance) -> list[Plain]:
+def _effect(result: Importance) -> tuple[str, bool]:
     """Say what is explained where it is an effect, and who overlaps."""
     if not average_effects(result):
-        return []
+        return "", False
     text = (
         "This explains how an effect differs from row to row. Pseudo-outcomes are noisy "
         "observations of the effect, so a small R² does not mean a weak result."
     )
     overlap = result.diagnostics.get("overlap of treatment")
     if not isinstance(overlap, Mapping):
-        return _note(text)
-    words = str(overlap["words"])
+        return text, False
     poor = bool(overlap["poor"])
-    text += f" Overlap{' is poor' * poor}: {words}."
-    return _note(text, serious=poor)
+    return f"{text} Overlap{' is poor' * poor}: {overlap['words']}.", poor
 
 
-def _survival(result: Importance) -> list[Plain]:
+def _survival(result: Importance) -> tuple[str, bool]:
     """Say up to when times to an event are explained, and how many rows were censored before."""
     parts = result.by_outcome.values() if result.by_outcome else (result,)
     found = [part.diagnostics.get("survival") for part in parts]
     told = [one for one in found if isinstance(one, Mapping) and "horizon" in one]
     if not told:
-        return []
+        return "", False
     what = "the mean time up to" if told[0]["target"] == "rmst" else "the chance to get beyond"
     times = ", ".join(
         f"{number(float(one['horizon']))} ({one['events']} events, "
         f"{percent(float(one['censored']))} of the rows censored before)"
         for one in told
     )
-    return _note(
+    return (
         f"What is explained is {what} {times}. Censored rows are completed by Cox regressions of "
         "the event and of censoring (augmented inverse weights): the answer holds where one of the "
         "two is right and nothing outside of the table decides on both."
-    )
-
-
-def _note(text: str, *, serious: bool = False) -> list[Plain]:
-    return [{"serious": serious, "text": text}]
+    ), False

@@ -18,6 +18,7 @@ from dfi.inference.influence import InfluenceRows
 from dfi.inference.intervals import max_t_from_covariance, max_t_statistics
 from dfi.results.columns import CHANGES, frame_of, lists, text_lines
 from dfi.results.file import Json, freeze, thaw
+from dfi.results.numbers import for_json
 from dfi.results.tables import score_table
 from dfi.results.text import Reported
 
@@ -68,12 +69,7 @@ class AnyChange:
 
     def as_dict(self) -> dict[str, object]:
         """Return the test as plain values."""
-        known = math.isfinite(self.statistic)
-        return {
-            "statistic": self.statistic if known else None,
-            "p": self.p,
-            "feature": self.feature,
-        }
+        return {"statistic": for_json(self.statistic), "p": self.p, "feature": self.feature}
 
 
 @exemplified
@@ -287,20 +283,18 @@ class Change(Reported):
         'x2'
         """
         columns = self._columns()
-        tests: dict[str, object] = {"change": self.any_change.as_dict()}
-        if self.covariates is not None:
-            tests |= {"covariates": self.test_any("covariates").as_dict()}
-            tests |= {"concept": self.test_any("concept").as_dict()}
+        tested: list[PartName] = ["change"]
+        tested += ["covariates", "concept"] if self.covariates is not None else []
         return {
             "format": FORMAT,
             "version": 1,
             "rows": self.rows,
             "level": self.level,
-            "any_change": tests,
+            "any_change": {of: self.test_any(of).as_dict() for of in tested},
             "features": [
                 {
                     "feature": self.names[k],
-                    **{key: _plain(float(values[k])) for key, values in columns.items()},
+                    **{key: for_json(float(values[k])) for key, values in columns.items()},
                 }
                 for k in self._ranking.tolist()
             ],
@@ -308,7 +302,7 @@ class Change(Reported):
             "overlap": thaw(self.overlap),
             "before": thaw(self.before.spec),
             "after": thaw(self.after.spec),
-            "r2": [_plain(result.quality.r2) for result in (self.before, self.after)],
+            "r2": [for_json(result.quality.r2) for result in (self.before, self.after)],
         }
 
     @validated
@@ -365,7 +359,3 @@ class Change(Reported):
         if self.reason:
             found.append(f"covariates and concept cannot be separated: {self.reason}")
         return "\n".join(found)
-
-
-def _plain(value: float) -> float | None:
-    return value if math.isfinite(value) else None

@@ -41,6 +41,8 @@ if TYPE_CHECKING:
 Json: TypeAlias = Any
 """What JSON can say: dicts with string keys, lists, strings, numbers, booleans, None."""
 Arrays: TypeAlias = dict[str, NDArray[Any]]
+Test: TypeAlias = Callable[[Json], bool]
+Tests: TypeAlias = Mapping[str, Test]
 
 FORMAT = "dfi-importance"
 VERSION = 4
@@ -489,54 +491,30 @@ def unpack(manifest: dict[str, Json], arrays: Arrays, prefix: str = "") -> dict[
 
 def _check_manifest(manifest: dict[str, Json]) -> None:
     """Raise by the key where a manifest has a value of another type, or out of range."""
-    _expect(manifest, "names", _is_names)
-    _expect(manifest, "level", lambda value: _is_number(value) and 0 < value < 1)
-    _expect(manifest, "library", lambda value: value in get_args(Library))
-    _expect(manifest, "nonnegative", _is_flag)
-    _expect(manifest, "difference", _is_flag, optional=True)
-    _expect(
-        manifest,
-        "components",
-        lambda value: value is None or (isinstance(value, list) and all(map(_is_names, value))),
-        optional=True,
-    )
-    for key in ("spec", "diagnostics", "quality"):
-        _expect(manifest, key, lambda value: isinstance(value, dict))
+    _check(manifest, _IN_MANIFEST, _IN_LATER)
     _check_quality(manifest["quality"])
-    _expect(manifest, "by_outcome", lambda value: isinstance(value, list), optional=True)
     for entry in manifest.get("by_outcome", ()):
-        _expect(entry, "outcome", lambda value: isinstance(value, str))
+        _expect(entry, "outcome", _is_text)
     if manifest["default_groups"] is not None:
         _expect(manifest["default_groups"], "names", _is_names)
 
 
 def _check_quality(quality: dict[str, Json]) -> None:
-    for key in ("r2", "r2_spread", "mse", "outcome_variance"):
-        _expect(quality, key, _is_number)
-    for key in ("model_loss", "null_loss"):
-        _expect(quality, key, _is_number, optional=True)
-    for key in ("auc", "auc_se", "brier", "log_loss"):
-        _expect(quality, key, lambda value: value is None or _is_number(value), optional=True)
+    _check(quality, _IN_QUALITY, _IN_LATER_QUALITY)
     if (quality.get("auc") is None) != (quality.get("auc_se") is None):
         raise ValueError("'auc' and 'auc_se' must be there together")
-    _expect(quality, "r2_by_fold", _is_numbers)
-    _expect(quality, "skill_by_fold", _is_numbers, optional=True)
-    _expect(quality, "n_rows", lambda value: _is_whole(value) and value >= 0)
-    _expect(quality, "loss", lambda value: isinstance(value, str), optional=True)
-    _expect(
-        quality,
-        "calibration",
-        lambda value: isinstance(value, list) and all(map(_is_numbers, value)),
-        optional=True,
-    )
-    _expect(quality, "by_outcome", lambda value: isinstance(value, dict), optional=True)
     for part in quality.get("by_outcome", {}).values():
         _check_quality(part)
 
 
-def _expect(
-    record: Json, key: str, test: Callable[[Json], bool], *, optional: bool = False
-) -> None:
+def _check(record: Json, required: Tests, later: Tests) -> None:
+    for key, test in required.items():
+        _expect(record, key, test)
+    for key, test in later.items():
+        _expect(record, key, test, optional=True)
+
+
+def _expect(record: Json, key: str, test: Test, *, optional: bool = False) -> None:
     if not isinstance(record, dict):
         raise TypeError(f"{key!r} is looked for in {type(record).__name__!r} object")
     if optional and key not in record:
@@ -546,8 +524,12 @@ def _expect(
         raise ValueError(f"{key!r} is {shown if len(shown) <= 60 else shown[:57] + '...'}")
 
 
-def _is_flag(value: Json) -> bool:
-    return isinstance(value, bool)
+def _of(kind: type) -> Test:
+    return lambda value: isinstance(value, kind)
+
+
+def _list_of(test: Test) -> Test:
+    return lambda value: isinstance(value, list) and all(map(test, value))
 
 
 def _is_whole(value: Json) -> bool:
@@ -558,12 +540,36 @@ def _is_number(value: Json) -> bool:
     return isinstance(value, float) or _is_whole(value)
 
 
-def _is_numbers(value: Json) -> bool:
-    return isinstance(value, list) and all(map(_is_number, value))
-
-
-def _is_names(value: Json) -> bool:
-    return isinstance(value, list) and all(isinstance(name, str) for name in value)
+_is_text, _is_flag, _is_dict, _is_list = map(_of, (str, bool, dict, list))
+_is_numbers, _is_names = _list_of(_is_number), _list_of(_is_text)
+_IN_MANIFEST: Tests = {
+    "names": _is_names,
+    "level": lambda value: _is_number(value) and 0 < value < 1,
+    "library": lambda value: value in get_args(Library),
+    "nonnegative": _is_flag,
+    **dict.fromkeys(("spec", "diagnostics", "quality"), _is_dict),
+}
+_IN_LATER: Tests = {
+    "difference": _is_flag,
+    "components": lambda value: value is None or _list_of(_is_names)(value),
+    "by_outcome": _is_list,
+}
+"""What manifests hold, and what those of the first formats do not."""
+_IN_QUALITY: Tests = {
+    **dict.fromkeys(("r2", "r2_spread", "mse", "outcome_variance"), _is_number),
+    "r2_by_fold": _is_numbers,
+    "n_rows": lambda value: _is_whole(value) and value >= 0,
+}
+_IN_LATER_QUALITY: Tests = {
+    **dict.fromkeys(("model_loss", "null_loss"), _is_number),
+    **dict.fromkeys(
+        ("auc", "auc_se", "brier", "log_loss"), lambda value: value is None or _is_number(value)
+    ),
+    "skill_by_fold": _is_numbers,
+    "loss": _is_text,
+    "calibration": _list_of(_is_numbers),
+    "by_outcome": _is_dict,
+}
 
 
 def _unpack_influence(manifest: dict[str, Json], arrays: Arrays, prefix: str) -> Influence:
@@ -572,7 +578,7 @@ def _unpack_influence(manifest: dict[str, Json], arrays: Arrays, prefix: str) ->
         _expect(moments, "size", lambda value: _is_number(value) and 0 < value < math.inf)
         _expect(moments, "n_rows", lambda value: _is_whole(value) and value > 0)
         _expect(moments, "degrees", lambda value: _is_number(value) and value > 0, optional=True)
-        _expect(moments, "words", lambda value: isinstance(value, str), optional=True)
+        _expect(moments, "words", _is_text, optional=True)
         sample = moments["sample"]
         mean, covariance, third = (arrays[f"{prefix}{name}"] for name in _MOMENTS)
         return InfluenceMoments(
