@@ -16,17 +16,29 @@ from dfi.plots.attribution import (
     amplification_data,
     attribution,
     attribution_data,
-    classes,
-    classes_data,
     groups,
     groups_data,
     latent_attributed,
     latent_attributed_data,
+    tree,
+    tree_data,
 )
-from dfi.plots.change import change, change_data
-from dfi.plots.comparison import comparison, comparison_data, sensitivity, sensitivity_data
-from dfi.plots.interactions import interactions, interactions_data, surface, surface_data
-from dfi.plots.levels import levels, levels_data
+from dfi.plots.comparison import (
+    change,
+    change_data,
+    comparison,
+    comparison_data,
+    sensitivity,
+    sensitivity_data,
+)
+from dfi.plots.interactions import (
+    interactions,
+    interactions_data,
+    split,
+    split_data,
+    surface,
+    surface_data,
+)
 from dfi.plots.local import (
     beeswarm,
     beeswarm_data,
@@ -35,6 +47,7 @@ from dfi.plots.local import (
     waterfall,
     waterfall_data,
 )
+from dfi.plots.outcomes import classes, classes_data, levels, levels_data, survival, survival_data
 from dfi.plots.scores import (
     diagnostics,
     diagnostics_data,
@@ -43,9 +56,6 @@ from dfi.plots.scores import (
     line_profile,
     line_profile_data,
 )
-from dfi.plots.split import split, split_data
-from dfi.plots.survival import survival, survival_data
-from dfi.plots.tree import tree, tree_data
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

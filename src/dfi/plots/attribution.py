@@ -1,9 +1,9 @@
-"""From latent coordinates to features: two scores per unit, the weights between, groups."""
+"""From latent coordinates to features: two scores per unit, weights between, groups, trees."""
 
 from __future__ import annotations
 
 import textwrap
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -14,6 +14,8 @@ from dfi._parameters import validated
 from dfi.plots import style
 from dfi.results import views, words
 from dfi.results.algebra import SUM_OF_COLUMNS
+from dfi.results.numbers import percent
+from dfi.results.tree import SHARES, SLIGHT, branches, signal_tree
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -26,9 +28,8 @@ if TYPE_CHECKING:
     from dfi.results.questions import GroupScores
     from dfi.results.views import Columns, Names
 
-MOST_SQUARE, MOST_NUMBERED = 8, 12
-"""Columns up to which cells hold their numbers, of weights and of classes."""
-NO_TEXTS = np.empty((0, 0), dtype=object)
+MOST_SQUARE = 8
+"""Columns up to which cells hold their numbers."""
 
 
 def _latent_of(result: Importance) -> Importance:
@@ -160,7 +161,7 @@ def attribution(result: Importance, *, top: int | None = 30, ax: Axes | None = N
 
 
 def _draw_heat_map(ax: Axes, values: Floats, names: Names, label: str) -> None:
-    texts = np.char.mod("%.2f", values) if len(names) <= MOST_SQUARE else NO_TEXTS
+    texts = np.char.mod("%.2f", values) if len(names) <= MOST_SQUARE else style.NO_TEXTS
     image = style.heat_map(ax, values, max(1.0, float(np.max(values))), texts)
     style.label_square(ax, names)
     style.colour_bar(ax, image, label)
@@ -438,62 +439,62 @@ def _mean_correlation(
     return np.asarray(mean)
 
 
-def _classes_data(result: Importance, *, top: int | None = 20) -> Columns:
-    """Return the numbers behind :func:`classes`, one row for each feature and class.
+def _tree_data(result: Importance, *, top: int | None = 20) -> Columns:
+    """Return the numbers behind :func:`tree`, one row for each join.
 
     Examples
     --------
-    >>> classes = ["low" if y < -2 else "high" if y > 2 else "middle" for y in sample.y]
-    >>> result = dfi.explain(sample.X, classes, "linear", cv=2)
-    >>> len(dfi.plots.classes_data(result))
-    9
+    >>> dfi.plots.tree_data(result)["members"].tolist()
+    ['x0, x1', 'x0, x1, x2']
     """
-    return views.class_columns(result, top)
+    found = signal_tree(result, top)
+    return {
+        "members": np.array([", ".join(group) for group in found.members], dtype=object),
+        **{name: getattr(found, name) for name in ("similarity", *SHARES)},
+    }
 
 
-classes_data = style.as_table(_classes_data)
+tree_data = style.as_table(_tree_data)
 
 
 @validated
-def classes(result: Importance, *, top: int | None = 20, ax: Axes | None = None) -> Axes:
-    """Draw the scores of each class, or of each outcome, as a heat map.
+def tree(result: Importance, *, top: int | None = 20, ax: Axes | None = None) -> Axes:
+    """Draw the tree of features by the signal that they share.
 
-    Rows are features, the largest of the whole at the top; columns are classes, and each row adds
-    up to the feature's score. Cells hold the share of the explained variance of their class, the
-    score where that is not known, and a star where the score is significant within the class.
+    Features join where they express the same signal: at the left copies, towards the right
+    features that have less and less in common. The number at a join is the share of the
+    explained variance that its features have together. Joins at 0 are left out.
 
     Examples
     --------
-    >>> classes = ["low" if y < -2 else "high" if y > 2 else "middle" for y in sample.y]
-    >>> result = dfi.explain(sample.X, classes, "linear", cv=2)
-    >>> ax = dfi.plots.classes(result)
-    >>> [label.get_text() for label in ax.get_xticklabels()]
-    ['high', 'low', 'middle']
+    >>> ax = dfi.plots.tree(result)
+    >>> ax.get_xlabel()
+    'signal that they share'
     """
-    shown = _classes_data(result, top=top)
-    names = list(result.by_outcome)
-    shape = (-1, len(names))
-    scores, share = (shown[key].reshape(shape) for key in ("score", "share"))
-    sure = np.where(shown["significant"].reshape(shape), "*", "")
-    ax = style.axes_for_rows(ax, len(scores) + 2, width=4.2 + 0.75 * min(len(names), 12))
-    known = np.isfinite(share)
-    texts = np.where(known, np.char.mod("%.0f %%", 100 * share), np.char.mod("%.2g", scores))
-    texts = np.char.add(np.char.replace(np.where(texts == "-0 %", "0 %", texts), "-", "−"), sure)
-    numbered = len(names) <= MOST_NUMBERED
-    highest = max(float(scores.max()), 1e-12)
-    image = style.heat_map(ax, scores, highest, texts if numbered else NO_TEXTS)
-    style.label_rows(ax, shown["feature"].reshape(shape)[:, 0], width=24)
-    ax.set_ylim(len(scores) - 0.5, -0.5)
-    labels = views.short_names(names, 18)
-    turned = len(names) > 6 or max(map(len, labels)) > 11
-    style.write_ticks(ax.xaxis, np.arange(len(names)), labels, rotation=90 if turned else 0)
-    outcome = words.outcome_of(result.spec)
-    what = "class" if outcome is None else outcome.part
-    ax.set_xlabel(what, fontsize=9)
+    found = signal_tree(result, top)
+    ax = style.axes_for_rows(ax, len(found.names) + 2)
+    order = found.order
+    style.label_rows(ax, [found.names[k] for k in order])
+    told: dict[str, Any] = {
+        "fontsize": 8, "textcoords": "offset points", "annotation_clip": False
+    }  # fmt: skip
+    for row, unit in enumerate(order):
+        ax.annotate(percent(found.shares[unit]), (1.0, row), (-4, -3), ha="right", **told)
+    for one, share in zip(branches(found), found.share, strict=True):
+        if one.at < SLIGHT:
+            continue
+        rows = [one.above, one.above, one.below, one.below]
+        ax.plot([one.begins, one.at, one.at, one.starts], rows, color=style.BLUE, linewidth=1.5)
+        if one.told:
+            middle = 0.5 * (one.above + one.below)
+            ax.annotate(percent(share), (one.at, middle), (3, 2), ha="left", **told)
+    ax.set_xlim(1.13, -0.12)
+    ticks = np.linspace(1.0, 0.0, 6)
+    style.write_ticks(ax.xaxis, ticks, [f"{100 * at:.0f} %" for at in ticks])
+    ax.set_xlabel("signal that they share")
     whole = words.explained_of(result.spec)
-    told = f"numbers: share of {whole} of the {what}"
-    many = f"the {len(scores)} largest of {len(result.names)}"
-    titles = [many] * (len(scores) < len(result.names)) + [told] * bool(known.any())
-    ax.set_title("\n".join(titles), loc="left", fontsize=9)
-    style.colour_bar(ax, image, f"score ({words.unit_of(result.spec)})")
+    title = f"numbers: share of {whole}, of a feature and of those that join"
+    many = f"the {len(found.names)} largest of {len(result.names)}\n"
+    ax.set_title(many * (len(found.names) < len(result.names)) + title, loc="left", fontsize=9)
+    style.quiet_frame(ax)
     return ax

@@ -109,6 +109,9 @@ def say_how_many(ax: Axes, n_shown: int, n_units: int) -> None:
         ax.set_title(f"the {n_shown} largest of {n_units}", loc="left", fontsize=10)
 
 
+NO_TEXTS = np.empty((0, 0), dtype=object)
+
+
 def heat_map(ax: Axes, values: Floats, highest: float, texts: Array) -> AxesImage:
     """Draw cells with their texts; those that are not known stay empty."""
     # the square root gives the many small values a colour of their own
