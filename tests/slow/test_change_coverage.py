@@ -17,6 +17,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import SplineTransformer
 
 import dfi
+from dfi.results.change import change_columns
 
 pytestmark = pytest.mark.slow
 
@@ -111,7 +112,7 @@ def simulated(laws, relations, estimator, samples):
             found = dfi.change(*tables, estimator=estimator, level=LEVEL, diagnose=False)
         rejected += found.any_change.p <= 1.0 - LEVEL
         for space, change in (("latent", found.latent), ("attributed", found)):
-            columns = change._columns()
+            columns = change_columns(change)
             for part in known[space]:
                 low, high = (
                     ("ci_low", "ci_high") if part == "change" else (f"{part}_low", f"{part}_high")

@@ -11,6 +11,7 @@ from dfi._data import as_frame
 from dfi._parameters import validated
 from dfi.plots import style
 from dfi.results import views
+from dfi.results.change import change_columns, change_order
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -242,8 +243,8 @@ def _change_data(found: Change, *, top: int | None = 20) -> Columns:
     >>> dfi.plots.change_data(found, top=1)["feature"].tolist()
     ['x2']
     """
-    columns = found._columns()
-    order = np.argsort(-np.abs(columns["change"]), kind="stable")[:top]
+    columns = change_columns(found)
+    order = change_order(found)[:top]
     whole: Columns = {"feature": np.array(found.names, dtype=object), **columns}
     return style.take(whole, order)
 

@@ -10,7 +10,8 @@ from dfi._parameters import validated
 from dfi.plots import style
 from dfi.plots.local import placed_values
 from dfi.results import views
-from dfi.results.split import PARTS, Split
+from dfi.results.interactions import pair_columns
+from dfi.results.split import PARTS, Split, split_columns
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -53,7 +54,7 @@ def _interactions_data(scored: Interactions, *, top: int | None = 15) -> Columns
     >>> len(dfi.plots.interactions_data(pairs))
     3
     """
-    table = scored._columns(scored.level)
+    table = pair_columns(scored, scored.level)
     chosen = _leading_units(scored, top)
     kept = [
         at
@@ -229,7 +230,7 @@ def _split_data(parted: Split, *, top: int | None = 20) -> Columns:
     >>> dfi.plots.split_data(split, top=2)["feature"].tolist()
     ['x0', 'x1']
     """
-    columns = parted._columns(parted.level)
+    columns = split_columns(parted, parted.level)
     order = views.leading(columns["share"], top)
     shown: Columns = {"feature": np.array(parted.names, dtype=object)[order]}
     return shown | {key: values[order] for key, values in columns.items()}

@@ -19,7 +19,7 @@ from dfi._data import as_frame
 from dfi._parameters import validated
 from dfi.plots import style
 from dfi.results import views, words
-from dfi.results.tables import share_table
+from dfi.results.tables import order_of, share_table
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -70,7 +70,7 @@ def _importance_data(
     if share_table(result):
         shares = views.share_columns(result, level=level, simultaneous=simultaneous)
         columns = {"feature": columns.pop("feature"), **shares, **columns}
-    return style.take(columns, result._ranking[: views.count_of(top, len(result.names))])
+    return style.take(columns, order_of(result)[: views.count_of(top, len(result.names))])
 
 
 importance_data = style.as_table(_importance_data)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from dfi.report.charts import LABEL_WIDTH, MAX_BARS, Scale
 from dfi.report.page import _page, _templates
 from dfi.results import words
-from dfi.results.change import ROWS_TEXT, Change
+from dfi.results.change import ROWS_TEXT, Change, change_columns, change_order
 from dfi.results.columns import CHANGES, page_cells, written
 from dfi.results.file import thaw
 from dfi.results.numbers import aligned, number, p_value, percent
@@ -35,9 +35,9 @@ KEYS = {
 
 def change_rows(found: Change) -> list[Plain]:
     """Return the units as plain values, the largest change first."""
-    columns = found._columns()
+    columns = change_columns(found)
     rows: list[Plain] = []
-    for rank, k in enumerate(found._ranking.tolist()):
+    for rank, k in enumerate(change_order(found).tolist()):
         row: Plain = {"rank": rank + 1, "name": found.names[k]}
         row |= {key: finite(float(values[k])) for key, values in columns.items()}
         row["significant"] = row["p_adj"] is not None and row["p_adj"] <= SURE

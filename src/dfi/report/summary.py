@@ -15,7 +15,7 @@ from dfi._findings import skill_text
 from dfi.results import views, words
 from dfi.results.file import thaw
 from dfi.results.numbers import number, ordinal, p_value, percent
-from dfi.results.tables import SHARE_COLUMNS, rank_table
+from dfi.results.tables import SHARE_COLUMNS, order_of, rank_table
 from dfi.results.text import UNRELATED, average_effects, everyday_text, missing_text
 from dfi.transports import TRANSPORTS
 
@@ -131,7 +131,7 @@ def _with_ranks(result: Importance, rows: list[Plain]) -> list[Plain]:
     if len(rows) < 2 or not result.spec.get("valid_intervals", True):
         return [{**row, "rank_low": None, "rank_high": None} for row in rows]
     sets = rank_table(result)
-    order = result._ranking
+    order = order_of(result)
     return [
         {**row, **{key: int(sets[key][unit]) for key in ("rank_low", "rank_high")}}
         for row, unit in zip(rows, order, strict=True)
@@ -252,7 +252,7 @@ def _weights(result: Importance) -> Plain | None:
     if result.attribution is None or len(result.names) < 2:
         return None
     order, weights = views.clustered_weights(result, SHOWN_WEIGHTS)
-    rank = np.argsort(result._ranking)
+    rank = np.argsort(order_of(result))
     return {
         "rank": [int(rank[k]) for k in order],
         "values": [[round(float(v), 4) for v in row] for row in weights],

@@ -10,6 +10,7 @@ import numpy as np
 from dfi._parameters import argument, worded
 from dfi.results import words
 from dfi.results.file import Json, thaw
+from dfi.results.tables import order_of
 from dfi.results.trust import of_both, of_groups
 from dfi.warnings import InferenceWarning, warn
 
@@ -69,7 +70,7 @@ def summed(result: Importance, groups: Groups) -> Importance:
             "n_members": int(row.sum()),
             "members": [
                 {"name": result.names[k], "score": float(result.scores[k])}
-                for k in result._ranking
+                for k in order_of(result)
                 if row[k]
             ][:SHOWN_MEMBERS],
         }

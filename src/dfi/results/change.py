@@ -213,40 +213,6 @@ class Change(Reported):
             raise ValueError(f"covariates and concept cannot be separated: {self.reason}")
         return found
 
-    @property
-    def _ranking(self) -> Ints:
-        return np.argsort(-np.abs(self.difference.scores), kind="stable")
-
-    def _columns(
-        self,
-        *,
-        level: float | None = None,
-        adjust: Adjustment | None = "holm",
-        simultaneous: bool = False,
-    ) -> dict[str, Floats]:
-        """Return the columns of :meth:`table` as arrays, in the order of ``names``."""
-        found = score_table(self.difference, level=level, adjust=adjust, simultaneous=simultaneous)
-        unknown = np.full(len(self.names), np.nan)
-        parts: dict[str, dict[str, Floats]] = {}
-        for name, part in (("covariates", self.covariates), ("concept", self.concept)):
-            parts[name] = dict.fromkeys(("score", "se", "ci_low", "ci_high"), unknown)
-            if part is not None:
-                parts[name] = score_table(
-                    part, level=level, adjust=adjust, simultaneous=simultaneous
-                )
-        return {
-            "change": found["score"],
-            **{key: found[key] for key in ("se", "ci_low", "ci_high", "p", "p_adj")},
-            **{name: part["score"] for name, part in parts.items()},
-            **{
-                f"{name}_{short}": part[key]
-                for name, part in parts.items()
-                for short, key in (("se", "se"), ("low", "ci_low"), ("high", "ci_high"))
-            },
-            "before": self.before.scores,
-            "after": self.after.scores,
-        }
-
     @validated
     @lists(CHANGES)
     def table(
@@ -270,9 +236,9 @@ class Change(Reported):
         1      x1    -0.9        -1.4      0.5
         2      x2     7.6        -0.2      7.8
         """
-        columns = self._columns(level=level, adjust=adjust, simultaneous=simultaneous)
+        columns = change_columns(self, level=level, adjust=adjust, simultaneous=simultaneous)
         full: dict[str, Array] = {"feature": np.array(self.names, dtype=object), **columns}
-        return frame_of(CHANGES, full, self.library, self._ranking if sort else None)
+        return frame_of(CHANGES, full, self.library, change_order(self) if sort else None)
 
     def as_dict(self) -> dict[str, Json]:
         """Return everything as plain values, for JSON: NaN is None.
@@ -282,7 +248,7 @@ class Change(Reported):
         >>> found.as_dict()["features"][0]["feature"]
         'x2'
         """
-        columns = self._columns()
+        columns = change_columns(self)
         tested: list[PartName] = ["change"]
         tested += ["covariates", "concept"] if self.covariates is not None else []
         return {
@@ -296,7 +262,7 @@ class Change(Reported):
                     "feature": self.names[k],
                     **{key: for_json(float(values[k])) for key, values in columns.items()},
                 }
-                for k in self._ranking.tolist()
+                for k in change_order(self).tolist()
             ],
             "reason": self.reason,
             "overlap": thaw(self.overlap),
@@ -352,10 +318,44 @@ class Change(Reported):
             f"any change: p {test.p:.3g} (largest |t| {test.statistic:.3g}"
             + (f", {test.feature})" if test.feature else ")"),
         ]
-        order = self._ranking
-        columns = self._columns()
+        order = change_order(self)
+        columns = change_columns(self)
         rows = [{key: float(values[k]) for key, values in columns.items()} for k in order]
         found += text_lines(CHANGES, [self.names[k] for k in order], rows, self.level)
         if self.reason:
             found.append(f"covariates and concept cannot be separated: {self.reason}")
         return "\n".join(found)
+
+
+def change_order(found: Change) -> Ints:
+    """Return the units, the largest change first."""
+    return np.argsort(-np.abs(found.difference.scores), kind="stable")
+
+
+def change_columns(
+    found: Change,
+    *,
+    level: float | None = None,
+    adjust: Adjustment | None = "holm",
+    simultaneous: bool = False,
+) -> dict[str, Floats]:
+    """Return the columns of :meth:`table` as arrays, in the order of ``names``."""
+    whole = score_table(found.difference, level=level, adjust=adjust, simultaneous=simultaneous)
+    unknown = np.full(len(found.names), np.nan)
+    parts: dict[str, dict[str, Floats]] = {}
+    for name, part in (("covariates", found.covariates), ("concept", found.concept)):
+        parts[name] = dict.fromkeys(("score", "se", "ci_low", "ci_high"), unknown)
+        if part is not None:
+            parts[name] = score_table(part, level=level, adjust=adjust, simultaneous=simultaneous)
+    return {
+        "change": whole["score"],
+        **{key: whole[key] for key in ("se", "ci_low", "ci_high", "p", "p_adj")},
+        **{name: part["score"] for name, part in parts.items()},
+        **{
+            f"{name}_{short}": part[key]
+            for name, part in parts.items()
+            for short, key in (("se", "se"), ("low", "ci_low"), ("high", "ci_high"))
+        },
+        "before": found.before.scores,
+        "after": found.after.scores,
+    }

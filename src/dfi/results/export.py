@@ -19,7 +19,7 @@ from dfi.results import words
 from dfi.results.columns import UNITS
 from dfi.results.file import pack, write_file
 from dfi.results.questions import Asked
-from dfi.results.tables import full_table
+from dfi.results.tables import full_table, order_of
 from dfi.results.text import everyday_text, missing_text
 
 if TYPE_CHECKING:
@@ -104,7 +104,7 @@ class Exports(Asked):
                 kinds = {column.key: column.kind for column in UNITS}
                 shown = [column.key for column in UNITS if column.key in columns]
                 for place, key in enumerate(shown):
-                    values = [_cell(value) for value in columns[key][part._ranking]]
+                    values = [_cell(value) for value in columns[key][order_of(part)]]
                     sheet.write(0, place, key, bold)
                     for row, value in enumerate(values, start=1):
                         sheet.write(row, place, value, formats.get(kinds[key]))

@@ -30,7 +30,7 @@ from dfi.results.tables import (
     ShareOf,
     contrast_of,
     full_table,
-    headline,
+    order_of,
     place_of,
     rank_table,
     ratios,
@@ -365,10 +365,6 @@ class Importance(Questions, Exports):
     def _alternative(self) -> Alternative:
         return "two-sided" if self.difference else "greater"
 
-    @property
-    def _ranking(self) -> Ints:
-        return np.argsort(-headline(self).mean, kind="stable")
-
     def _frame(
         self, columns: Mapping[str, Array], schema: Sequence[Column], order: Ints | None = None
     ) -> Frame:
@@ -417,7 +413,7 @@ class Importance(Questions, Exports):
             "expansion": expansion,
             "simultaneous": simultaneous,
         }
-        order = self._ranking if sort else None
+        order = order_of(self) if sort else None
         if by is None:
             return self._frame(full_table(self, **options), UNITS, order)
         if not self.by_outcome:
@@ -451,7 +447,7 @@ class Importance(Questions, Exports):
         """
         columns: dict[str, Array] = dict(full_table(self))
         columns["certain"] = rank_table(self)["rank_high"] <= k
-        return self._frame(columns, UNITS, self._ranking[:k])
+        return self._frame(columns, UNITS, order_of(self)[:k])
 
     @validated
     @lists(RANKS)
@@ -473,7 +469,7 @@ class Importance(Questions, Exports):
         1      x1     2         2          2
         2      x2     3         3          3
         """
-        return self._frame(rank_table(self, level, random_state), RANKS, self._ranking)
+        return self._frame(rank_table(self, level, random_state), RANKS, order_of(self))
 
     @validated
     @lists(INTERVALS)

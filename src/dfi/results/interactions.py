@@ -123,7 +123,7 @@ class Interactions(FrozenRecord):
 
     def __getitem__(self, pair: tuple[str, str]) -> Estimate:
         at = self.place_of(pair)
-        columns = self._columns(self.level)
+        columns = pair_columns(self, self.level)
         score, error, low, high, z, p = (
             float(columns[key][at]) for key in ("score", "se", "ci_low", "ci_high", "z", "p")
         )
@@ -162,28 +162,6 @@ class Interactions(FrozenRecord):
         """How many pairs the table has, all of which p-values are adjusted for."""
         return len(self.names) * (len(self.names) - 1) // 2
 
-    def _columns(self, level: float) -> dict[str, Floats]:
-        """Return the columns of :meth:`table` as arrays."""
-        count = len(self.pairs)
-        some = np.eye(count, count + 1)
-        basis = self.basis.summed(some)
-        quiet = ~np.any(self.basis.values[:, :-1], axis=0)
-        units = UnitInference(basis, np.zeros(count, dtype=np.bool_), 1.0, True, quiet)
-        found = units.columns(level=level, alternative="greater", adjust="none")
-        # pairs that screening left out are hypotheses too, with p-values of 1
-        every = np.concatenate([found["p"], np.ones(self.n_tested - count)])
-        found["p_adj"] = adjust_p_values(every, "holm")[:count]
-        total = np.eye(count + 1)[count]
-        if is_clear(self.basis.summed(total[None, :])):
-            shares = shares_of(self.basis, total, some).columns(level, nonnegative=True)
-            found |= {name: shares[key] for name, key in SHARE_COLUMNS.items()}
-        else:
-            found |= {name: np.full(count, np.nan) for name in SHARE_COLUMNS}
-        found["whole"] = self.whole
-        if self.latent is not None:
-            found["latent"] = self.latent.scores
-        return found
-
     @validated
     @lists(PAIRS)
     def table(self, *, level: float | None = None) -> Frame:
@@ -199,7 +177,7 @@ class Interactions(FrozenRecord):
         values: dict[str, Array] = {
             "feature": np.array([one for one, _ in self.pairs], dtype=object),
             "partner": np.array([other for _, other in self.pairs], dtype=object),
-            **self._columns(self.level if level is None else level),
+            **pair_columns(self, self.level if level is None else level),
         }
         return frame_of(PAIRS, values, self.library)
 
@@ -211,7 +189,7 @@ class Interactions(FrozenRecord):
         >>> pairs.rows()[0]["p_adj"]
         1.0
         """
-        columns = self._columns(self.level)
+        columns = pair_columns(self, self.level)
         return [
             {
                 "name": JOINED.join(pair),
@@ -299,3 +277,26 @@ def named_pairs(pairs: Iterable[object], names: Sequence[str]) -> list[tuple[int
     if not found:
         raise ValueError("pairs is empty: leave it out to test all pairs that matter")
     return list(dict.fromkeys((min(pair), max(pair)) for pair in found))
+
+
+def pair_columns(scored: Interactions, level: float) -> dict[str, Floats]:
+    """Return the columns of :meth:`table` as arrays."""
+    count = len(scored.pairs)
+    some = np.eye(count, count + 1)
+    basis = scored.basis.summed(some)
+    quiet = ~np.any(scored.basis.values[:, :-1], axis=0)
+    units = UnitInference(basis, np.zeros(count, dtype=np.bool_), 1.0, True, quiet)
+    found = units.columns(level=level, alternative="greater", adjust="none")
+    # pairs that screening left out are hypotheses too, with p-values of 1
+    every = np.concatenate([found["p"], np.ones(scored.n_tested - count)])
+    found["p_adj"] = adjust_p_values(every, "holm")[:count]
+    total = np.eye(count + 1)[count]
+    if is_clear(scored.basis.summed(total[None, :])):
+        shares = shares_of(scored.basis, total, some).columns(level, nonnegative=True)
+        found |= {name: shares[key] for name, key in SHARE_COLUMNS.items()}
+    else:
+        found |= {name: np.full(count, np.nan) for name in SHARE_COLUMNS}
+    found["whole"] = scored.whole
+    if scored.latent is not None:
+        found["latent"] = scored.latent.scores
+    return found

@@ -92,29 +92,6 @@ class Split(FrozenRecord):
     def __len__(self) -> int:
         return len(self.names)
 
-    def _columns(self, level: float) -> dict[str, Floats]:
-        """Return the parts of shares with their intervals, in the order of ``names``."""
-        count = len(self.names)
-        total = np.eye(len(PARTS) * count + 1)[-1]
-        one = np.eye(count)
-        found: dict[str, Floats] = {}
-        clear = is_clear(self.basis.summed(total[None, :]))
-        for part in ("share", *PARTS):
-            chosen = np.zeros((count, len(total)))
-            for k in range(len(PARTS)):
-                if part in ("share", PARTS[k]):
-                    chosen[:, k * count : (k + 1) * count] = one
-            if not clear:
-                columns = dict.fromkeys(("share", "ci_low", "ci_high"), np.full(count, np.nan))
-            else:
-                nonnegative = part in ("share", "unique")
-                columns = shares_of(self.basis, total, chosen).columns(
-                    level, nonnegative=nonnegative
-                )
-            found[part] = columns["share"]
-            found[f"{part}_low"], found[f"{part}_high"] = columns["ci_low"], columns["ci_high"]
-        return found
-
     @validated
     def with_whom(self, feature: str) -> list[tuple[str, float]]:
         """Return the partners that a unit shares most with, and how much, largest first.
@@ -154,7 +131,7 @@ class Split(FrozenRecord):
         >>> bool(abs(parts - shown["share"]).max() < 1e-9)
         True
         """
-        columns = self._columns(self.level if level is None else level)
+        columns = split_columns(self, self.level if level is None else level)
         order = np.argsort(-np.nan_to_num(columns["share"]), kind="stable")
         values: dict[str, Array] = {"feature": np.array(self.names, dtype=object)[order]}
         values |= {key: column[order] for key, column in columns.items()}
@@ -175,7 +152,7 @@ class Split(FrozenRecord):
         >>> split.rows()[1]["text"].split(",")[0]
         'x1: nothing that only it knows'
         """
-        columns = self._columns(self.level)
+        columns = split_columns(self, self.level)
         order = np.argsort(-np.nan_to_num(columns["share"]), kind="stable")
         found: list[dict[str, Any]] = []
         for k in order.tolist():
@@ -229,3 +206,25 @@ def _sentence(row: Mapping[str, Any]) -> str:
     if row["interaction_low"] > 0.0:
         text += f", {percent(row['interaction'])} comes from interactions"
     return text
+
+
+def split_columns(parted: Split, level: float) -> dict[str, Floats]:
+    """Return the parts of shares with their intervals, in the order of ``names``."""
+    count = len(parted.names)
+    total = np.eye(len(PARTS) * count + 1)[-1]
+    one = np.eye(count)
+    found: dict[str, Floats] = {}
+    clear = is_clear(parted.basis.summed(total[None, :]))
+    for part in ("share", *PARTS):
+        chosen = np.zeros((count, len(total)))
+        for k in range(len(PARTS)):
+            if part in ("share", PARTS[k]):
+                chosen[:, k * count : (k + 1) * count] = one
+        if not clear:
+            columns = dict.fromkeys(("share", "ci_low", "ci_high"), np.full(count, np.nan))
+        else:
+            nonnegative = part in ("share", "unique")
+            columns = shares_of(parted.basis, total, chosen).columns(level, nonnegative=nonnegative)
+        found[part] = columns["share"]
+        found[f"{part}_low"], found[f"{part}_high"] = columns["ci_low"], columns["ci_high"]
+    return found

@@ -59,6 +59,11 @@ def headline(result: Importance) -> Influence:
     return result.parts.summed(np.eye(p, p + 1))
 
 
+def order_of(result: Importance) -> Ints:
+    """Return the units as they are ranked, the largest first."""
+    return np.argsort(-headline(result).mean, kind="stable")
+
+
 def ratios(
     result: Importance, of: ShareOf, parts: Floats, *, scores: bool = False
 ) -> Shares | None:

@@ -11,7 +11,7 @@ from dfi._parameters import validated, worded
 from dfi.results import words
 from dfi.results.columns import UNITS, text_lines
 from dfi.results.numbers import SHOWN_ROWS, number, percent
-from dfi.results.tables import full_table
+from dfi.results.tables import full_table, order_of
 from dfi.results.trust import SHOWN_REASONS, Trust
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ SEEN = "being missing counts as a value"
 
 def result_text(result: Importance) -> str:
     what = "Difference" if result.difference else "Importance"
-    order = result._ranking
+    order = order_of(result)
     columns = {key: values[order].tolist() for key, values in full_table(result).items()}
     rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
     fit = words.quality_text(result.quality)

@@ -16,7 +16,7 @@ from scipy.spatial.distance import squareform
 
 from dfi.results.algebra import SUM_OF_COLUMNS
 from dfi.results.file import thaw
-from dfi.results.tables import SHARE_COLUMNS, score_table, share_table
+from dfi.results.tables import SHARE_COLUMNS, order_of, score_table, share_table
 from dfi.results.text import missing_shares
 
 if TYPE_CHECKING:
@@ -205,7 +205,7 @@ def unit_rows(result: Importance) -> list[Plain]:
                 for key, values in columns.items()
             },
         }
-        for rank, unit in enumerate(result._ranking)
+        for rank, unit in enumerate(order_of(result))
     ]
 
 
