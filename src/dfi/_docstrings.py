@@ -29,6 +29,7 @@ RETURNS = {
         "Axes or ndarray of Axes",
         'What was drawn on; several for ``"groups"``.',
     ),
+    "Axes | Array": ("Axes or ndarray of Axes", "What was drawn on."),
     "Columns": _FRAME,
     "AnyChange": ("AnyChange", "``statistic``, ``p`` and ``feature``, the unit of the maximum."),
     "Estimate": ("Estimate", "``value``, ``se``, ``ci_low``, ``ci_high`` and ``p``."),
@@ -82,6 +83,28 @@ GIVEN = {
 """What examples take as given, each before what it is made of."""
 
 
+ATTRIBUTES = {
+    "names": ("tuple of str", "The units."),
+    "features": ("mapping of str to ndarray", "The rows' own values, by unit; groups have none."),
+    "spec": ("mapping", "What was asked and how."),
+    "level": ("float", "Confidence level where none is given."),
+    "library": ("str", "Dataframe library of the caller, for the tables."),
+}
+"""What fields of records are that do not say it themselves."""
+
+
+def with_attributes(kind: type, text: str) -> str:
+    """Return the docstring of a record with the fields that mean the same in all of them."""
+    before, title, after = text.partition("Attributes\n----------\n")
+    own, line, rest = after.partition("\n\n")
+    more = "".join(
+        f"\n{name} : {what}\n    {meaning}"
+        for name, (what, meaning) in ATTRIBUTES.items()
+        if name in kind.__annotations__ and f"{name} : " not in f"\n{own}"
+    )
+    return f"{before}{title}{own}{more}{line}{rest}" if title else text
+
+
 def completed(
     text: str, signature: inspect.Signature, entry: Callable[[inspect.Parameter], str]
 ) -> str:
@@ -118,7 +141,7 @@ def with_givens(text: str) -> str:
 
 def exemplified(kind: type[T]) -> type[T]:
     """Complete a class, and those of its methods that nothing else completes."""
-    kind.__doc__ = with_givens(inspect.cleandoc(kind.__doc__ or ""))
+    kind.__doc__ = with_givens(with_attributes(kind, inspect.cleandoc(kind.__doc__ or "")))
     for thing in vars(kind).values():
         text = getattr(thing, "__doc__", None)
         if not text or ">>> " not in text or hasattr(thing, "__wrapped__"):

@@ -175,20 +175,16 @@ class Results(Mapping[str, "Importance"], Reported):
     def table(self, **options: Any) -> Frame:
         """Return all results as one long table, in the caller's dataframe library.
 
+        By method: the columns of :meth:`dfi.Importance.table` (the share is NaN where a method does
+        not know it), and ``monte_carlo_se``, the error of the score from permutations or sampled
+        submodels, which is not part of ``se``. By setting: the score, its share of the sum of the
+        scores, rank and the latent score.
+
         Parameters
         ----------
         **options
             ``level``, ``alternative``, ``adjust``, ... of :meth:`dfi.Importance.table`, for
             methods; ``adjust`` works within each result.
-
-        Returns
-        -------
-        frame
-            By method: the columns of :meth:`dfi.Importance.table` after ``method`` (``share`` of
-            what is explained and its interval where a method knows it, else NaN), and
-            ``monte_carlo_se``, the error of the score from permutations or sampled submodels
-            (0 where there is none), which is not part of ``se``. By setting: setting, feature,
-            score, se, share of the sum of the scores, rank and the latent score.
 
         Examples
         --------
@@ -380,11 +376,6 @@ class Results(Mapping[str, "Importance"], Reported):
         ----------
         **options
             Those of :func:`dfi.plots.comparison` or of :func:`dfi.plots.sensitivity`.
-
-        Returns
-        -------
-        Axes or ndarray of Axes
-            One panel for each method, or one chart of all settings.
 
         Examples
         --------

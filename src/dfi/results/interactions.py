@@ -58,23 +58,13 @@ class Interactions(FrozenRecord):
         Influence values, a column for each pair and last what the same models explain.
     whole : ndarray of shape (pairs,)
         Scores in which curves of single features, seen through correlation, count as pairs.
-    names : tuple of str
-        All units.
     own : ndarray of shape (units,)
         What latent pairs attribute to a feature with itself; scores and these add up to the sum of
         the latent scores.
     effects : ndarray of shape (n, pairs)
         What a pair adds to the predictions of the rows.
-    features : mapping of str to ndarray
-        The rows' own values, by unit; groups have none.
-    spec : mapping
-        What was asked and how.
     latent : Interactions, optional
         The same pairs of latent coordinates.
-    level : float
-        Confidence level where none is given.
-    library : str
-        Dataframe library of the caller, for the tables.
 
     Examples
     --------

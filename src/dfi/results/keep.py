@@ -33,9 +33,9 @@ class KeepList(FrozenRecord):
     It is a set that is enough, not the only one, and says nothing of what causes the outcome: of
     two copies either will do, and both have their share of importance.
 
-    Made by :meth:`dfi.Importance.keep`: what follows as parameters are the attributes.
+    Made by :meth:`dfi.Importance.keep`.
 
-    Parameters
+    Attributes
     ----------
     kept, dropped : tuple of str
         The units to keep, those that were left out last first, and the others in the same order.
@@ -49,10 +49,6 @@ class KeepList(FrozenRecord):
         The share of the signal that each set loses, its standard error, and the upper end of the
         one-sided interval from 0 with confidence ``level``. A set is enough where that is at most
         ``1 - share``; the first that is not ends the search.
-    spec : mapping, optional
-        How it was found: rows, models, loss.
-    library : str, default="numpy"
-        Dataframe library of the caller, for the table.
 
     Examples
     --------

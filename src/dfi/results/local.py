@@ -55,8 +55,6 @@ class LocalAttributions(FrozenRecord):
     ----------
     values : ndarray of shape (n, units)
         The contributions.
-    names : tuple of str
-        The units.
     base : ndarray of shape (n,)
         The mean prediction of the models that explain the row, over the rows that they were fitted
         on. Rows of different folds have different models, and slightly different bases.
@@ -64,12 +62,11 @@ class LocalAttributions(FrozenRecord):
         The row's prediction by these models.
     spread : ndarray of shape (n, units)
         Spread of the contributions over models fitted on disjoint halves of the rows, each with a
-        transport and a background of its own; NaN where there is one model. It is not a confidence
-        interval: it does not see what all models get wrong alike, and of a row that one pair of
-        models explains it is half their difference, which is rough.
+        transport and a background of its own; NaN where there is one model. Not a confidence
+        interval: it does not see what all models get wrong alike.
     total : ndarray of shape (n, units)
-        Total effects: the change of the prediction when a latent coordinate is replaced, shared out
-        in the same way. They count an interaction for each of its members, and do not add up.
+        Total effects, shared out in the same way. They count an interaction for each of its
+        members, and do not add up.
     higher_order : ndarray of shape (n,)
         What the formula had left to divide, interactions of three and more, in standard deviations
         of the predictions. Above 1 ask for ``refine``.
@@ -78,12 +75,6 @@ class LocalAttributions(FrozenRecord):
         model, for fewer than three rows and for units that contribute nothing.
     rows : ndarray of shape (n,)
         Where the rows stand in the caller's table.
-    features : mapping of str to ndarray
-        The rows' own values, by unit; groups have none.
-    spec : mapping
-        What was explained and how.
-    library : str
-        Dataframe library of the caller, for the tables.
 
     Examples
     --------
@@ -204,9 +195,8 @@ class LocalAttributions(FrozenRecord):
         Parameters
         ----------
         layout : {"long", "wide"}, default="long"
-            ``"long"``: a line for each row and unit, with the columns row, feature, contribution,
-            spread, total, base, prediction, higher_order. ``"wide"``: a line for each row, with a
-            column row, one for the contribution of each unit, and base, prediction, higher_order.
+            A line for each row and unit, or a line for each row with a column for the contribution
+            of each unit.
 
         Examples
         --------
@@ -240,18 +230,12 @@ class LocalAttributions(FrozenRecord):
     def to_shap(self) -> Any:
         """Return the contributions as a ``shap.Explanation``, for the plots of shap.
 
-        Base values are those of each row. Values of categories are handed on as they are; units
-        without a value of their own (groups) have none.
+        Base values are those of each row. Groups have no value of their own.
 
         Returns
         -------
         shap.Explanation
-            Values, base values and the rows' own values, with their names.
-
-        Raises
-        ------
-        ImportError
-            shap is not installed.
+            It needs the package shap.
 
         Examples
         --------

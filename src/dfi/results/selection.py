@@ -37,9 +37,9 @@ class Selection:
     p-value is at most ``alpha``. Of two copies neither is selected, as the other one says it all,
     and a unit may be significant and worthless: to shorten a list ask :meth:`dfi.Importance.keep`.
 
-    Made by :func:`dfi.select`: what follows as parameters are the attributes.
+    Made by :func:`dfi.select`.
 
-    Parameters
+    Attributes
     ----------
     result : Importance
         The tests: a result of LOCO, CPI or PCM.

@@ -51,19 +51,11 @@ class Split(FrozenRecord):
 
     Attributes
     ----------
-    names : tuple of str
-        The units.
     basis : InfluenceRows
         Influence values: unique, shared and interaction of all units, and last what is explained.
     partners : ndarray of shape (units, units)
         What a unit (row) shares with each other one, as a share of the explained variance; rows add
         up to its shared part.
-    spec : mapping
-        What was asked and how.
-    level : float
-        Confidence level where none is given.
-    library : str
-        Dataframe library of the caller, for the tables.
 
     Examples
     --------

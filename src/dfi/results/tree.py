@@ -55,16 +55,13 @@ class SignalTree(FrozenRecord):
 
     The similarity of two units is the part of their signal that both express, coordinate by
     coordinate: :math:`2 \sum_j V_j \min(W_{lj}, W_{mj}) / \sum_j V_j (W_{lj} + W_{mj})`
-    (:mod:`dfi.results.tree`). It is not the correlation: correlated units without signal share
-    none. Nor does it say that one of two can be left out. The difference of two correlated units is
-    expressed by both, and lost without either: :meth:`dfi.Importance.keep` answers that.
+    (:mod:`dfi.results.tree`). Correlated units without signal share none. Whether one of two can be
+    left out is for :meth:`dfi.Importance.keep`: both express their difference, and either loses it.
 
-    Made by :meth:`dfi.Importance.tree`: what follows as parameters are the attributes.
+    Made by :meth:`dfi.Importance.tree`.
 
-    Parameters
+    Attributes
     ----------
-    names : tuple of str
-        The units.
     shares : ndarray of shape (p,)
         Their shares of the explained variance.
     similarities : ndarray of shape (p, p)
@@ -75,14 +72,8 @@ class SignalTree(FrozenRecord):
         At which similarity, falling: every two units of the group share that much at least.
     share, share_low, share_high : ndarray of shape (p - 1,)
         The share of the explained variance that the units have together, with its interval.
-    level : float
-        The confidence of the intervals.
-    columns : mapping of str to tuple of str, optional
+    columns : mapping of str to tuple of str
         The columns of each unit, where units are groups.
-    spec : mapping, optional
-        Specification of the result.
-    library : str, default="numpy"
-        Dataframe library of the caller, for the table.
 
     Examples
     --------
