@@ -1,7 +1,6 @@
 import inspect
 import itertools
 from dataclasses import replace
-from types import SimpleNamespace
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -14,6 +13,7 @@ from dfi import plots
 from dfi._data.weights import Weights
 from dfi.inference.influence import InfluenceRows
 from dfi.plots.style import BLUE
+from dfi.results.collection import Results
 from dfi.results.importance import Importance, Quality
 
 SINGLE = ["importance", "latent_attributed", "attribution", "amplification", "diagnostics"]
@@ -251,10 +251,9 @@ def test_comparison_keeps_the_order_of_the_first_method(result, build):
     drawn(axes[0])
 
 
-def test_comparison_takes_an_object_with_results_and_refuses_others(result, build):
-    compared = SimpleNamespace(results={"dfi": result})
-    assert len(plots.comparison(compared)) == 1
-    settings = SimpleNamespace(results=(result, result), labels=("one", "two"))
+def test_comparison_takes_results_by_label_and_refuses_others(result, build):
+    assert len(plots.comparison(Results({"dfi": result}))) == 1
+    settings = {"one": result, "two": result}
     assert [ax.get_title() for ax in plots.comparison(settings)] == ["one", "two"]
     with pytest.raises(TypeError, match=r"pass \{label: result"):
         plots.comparison(3)

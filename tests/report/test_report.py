@@ -4,7 +4,6 @@ import re
 import subprocess
 import sys
 from html.parser import HTMLParser
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -14,6 +13,7 @@ from dfi.report import Report
 from dfi.report.charts import Scale, bars, scatter
 from dfi.report.page import compact_html, comparison_html, report_html
 from dfi.report.summary import call_text, ranks_text, summarize, summarize_comparison
+from dfi.results.collection import MethodRecord, Results
 from dfi.results.file import thaw
 from dfi.results.numbers import nice_ticks, number, p_value, percent
 
@@ -349,7 +349,7 @@ def test_comparison_report_in_the_order_of_the_first(build):
 
 
 def test_comparison_report_tells_questions_and_validity(build, tmp_path):
-    record = SimpleNamespace(
+    record = MethodRecord(
         name="dfi",
         question="Who carries it?",
         inference="asymptotic",
@@ -358,8 +358,8 @@ def test_comparison_report_tells_questions_and_validity(build, tmp_path):
         results=("dfi",),
         skipped=None,
     )
-    left = SimpleNamespace(name="slow", results=(), skipped="too many columns")
-    compared = SimpleNamespace(results={"dfi": build()}, methods=(record, left))
+    left = dataclasses.replace(record, name="slow", results=(), skipped="too many columns")
+    compared = Results({"dfi": build()}, methods=(record, left))
     page = parse(Report(compared).write(tmp_path / "c.html").read_text()).text
     assert "Who carries it?" in page
     assert "Its intervals are not valid." in page

@@ -75,64 +75,52 @@ class Importance(Questions, Exports):
     errors are those of clusters or windows (:mod:`dfi._data.dependence`):
     ``spec["dependence"]`` says so.
 
-    Made by :func:`dfi.explain`, :func:`dfi.compare` and :class:`dfi.DFI`: what follows as
-    parameters are the attributes that a result has.
+    Made by :func:`dfi.explain`, :func:`dfi.compare` and :class:`dfi.DFI`.
 
-    Parameters
+    Attributes
     ----------
     basis : Influence
         Influence values by row, or their moments; those of degenerate units are set to 0.
-    names : tuple of str
-        Names of the p units.
     spec : mapping
         Specification of the estimand: transport, cost, reference law, ... (JSON-like).
     quality : Quality
         Fit of the regression.
-    diagnostics : mapping, optional
+    diagnostics : mapping
         Diagnostics of the transport and the inference (JSON-like).
-    level : float, default=0.95
-        Confidence level where none is given.
-    library : str, default="numpy"
-        Dataframe library of the caller, for the tables.
-    space : {"attributed", "latent", "group"}, default="attributed"
+    space : {"attributed", "latent", "group"}
         What the units are: features, latent coordinates or groups of features.
-    degenerate : ndarray of bool of shape (p,), optional
+    degenerate : ndarray of bool of shape (p,)
         Units without variation: score 0, standard error, interval and p-value NaN.
-    unrelated : ndarray of bool of shape (p,), optional
+    unrelated : ndarray of bool of shape (p,)
         Units whose dependence component no model reads: score and standard error exactly 0,
         p-value 1, interval from 0 to ``undetected``.
-    undetected : ndarray of shape (p,), optional
-        Of unrelated units, the score that dependence missed by the tests may give them (95 %);
-        0 where the caller said what belongs together, and for other units.
-    components : tuple of tuples of str, optional
-        The dependence components of the features, those that do not vary left out; None where
-        the transport has none. Features of different components share no signal.
-    spread : ndarray of shape (p,), optional
+    undetected : ndarray of shape (p,) or None
+        The score that dependence missed by the tests may give to unrelated units (95 %).
+    components : tuple of tuples of str or None
+        Dependence components of the features that vary; those of different ones share no signal.
+    spread : ndarray of shape (p,) or None
         Standard deviation of the score from one repeated split to the next.
-    nonnegative : bool, default=True
+    nonnegative : bool
         Whether the parameter cannot be negative; intervals are then projected.
-    latent : Importance, optional
+    latent : Importance or None
         The same units in the latent space.
-    attribution : ndarray of shape (p, p), optional
+    attribution : ndarray of shape (p, p) or None
         Entry (l, j): the share of latent unit j that is attributed to unit l.
-    default_groups : Groups, optional
+    default_groups : Groups or None
         What :meth:`group` uses when called without groups.
-    difference : bool, default=False
-        Whether the scores are those of one result minus those of another: tests are then two-sided
-        where no alternative is given, and a unit that does not differ in any row has a standard
-        error of 0.
-    source : ModelSource, optional
+    difference : bool
+        Whether the scores are those of one result minus those of another. A unit that does not
+        differ in any row then has a standard error of 0.
+    source : ModelSource or None
         The fitted models. Neither files nor copies hold them.
-    totals : Influence, optional
-        Two columns over the same rows: what the prevalence (or the mean) loses, :math:`T`, and how
-        much less the models lose, :math:`E`. Where only moments are kept, those of the p units and
-        of the two after them. A difference has none.
-    parts : Influence, optional
-        Over the same rows: the Shapley-type part that each of the p units has of what is explained,
-        and last their sum (:mod:`dfi._latent.walks`). None where a score has no such part.
-    by_outcome : mapping of str to Importance, optional
-        The results of single classes, or of single outcomes, where there are several: the scores
-        here are their sum.
+    totals : Influence or None
+        Two columns over the same rows: the null loss :math:`T`, and what the models explain of it,
+        :math:`E`; with moments, those of the p units and of the two after them.
+    parts : Influence or None
+        Over the same rows: the Shapley-type part of each unit of what is explained, and last their
+        sum (:mod:`dfi._latent.walks`).
+    by_outcome : mapping of str to Importance
+        The results of single classes or outcomes, whose sum the scores here are.
 
     Examples
     --------

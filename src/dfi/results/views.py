@@ -6,7 +6,7 @@ import math
 import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -69,15 +69,8 @@ def group_score(result: Importance) -> str | None:
     return GROUP_LABELS.get(str(result.spec.get("group_scores")))
 
 
-class HoldsResults(Protocol):
-    """A comparison, which holds results by label, or settings, which also hold their labels."""
-
-    @property
-    def results(self) -> Mapping[str, Importance] | tuple[Importance, ...]:
-        """The results."""
-
-
-ResultsByLabel: TypeAlias = "Mapping[str, Importance] | HoldsResults"
+ResultsByLabel: TypeAlias = "Mapping[str, Importance]"
+"""A comparison, or results by label."""
 
 
 def shorten(name: str, width: int = NAME_WIDTH) -> str:
@@ -427,16 +420,12 @@ def component_blocks(result: Importance) -> list[Block] | None:
 
 
 def read_results(results: ResultsByLabel) -> dict[str, Importance]:
-    """Return results by label, of the same units, from a mapping or an object that holds one."""
-    held = results if isinstance(results, Mapping) else getattr(results, "results", None)
-    if isinstance(held, tuple) and hasattr(results, "labels"):
-        held = dict(zip(results.labels, held, strict=True))
-    if not isinstance(held, Mapping):
+    """Return results by label, or raise where they are not of the same units."""
+    if not isinstance(results, Mapping):
         raise TypeError(
-            "pass {label: result, ...} or a comparison whose .results is such a mapping, "
-            f"got {type(results).__name__}"
+            f"pass {{label: result, ...}} or a comparison, got {type(results).__name__}"
         )
-    by_label = {str(label): result for label, result in held.items()}
+    by_label = {str(label): result for label, result in results.items()}
     if not by_label:
         raise ValueError("there are no results to draw")
     first = next(iter(by_label.values()))
