@@ -143,20 +143,16 @@ class Method(Protocol):
     """
 
     @property
-    def name(self) -> str:
-        """The key of the method."""
+    def name(self) -> str: ...
 
     @property
-    def question(self) -> str:
-        """The question that the method answers."""
+    def question(self) -> str: ...
 
     @property
-    def valid_intervals(self) -> bool:
-        """Whether the intervals are valid."""
+    def valid_intervals(self) -> bool: ...
 
     @property
-    def inference(self) -> str:
-        """Why the intervals hold or not."""
+    def inference(self) -> str: ...
 
     any_loss: ClassVar[bool] = True
     """Whether losses other than squared error make sense of it."""

@@ -91,7 +91,6 @@ class LOCO(Method):
 
     @property
     def inference(self) -> str:
-        """Why the intervals hold, and how the test behaves at the null."""
         if self.sample_split:
             return "Losses on disjoint halves of the rows: intervals and test hold at the null too."
         return f"Loss differences of the same rows. {CONSERVATIVE}"
@@ -162,7 +161,6 @@ class NLOCO(Method):
 
     @property
     def question(self) -> str:
-        """The question that the method answers."""
         if self.normalize == "outcome":
             return (
                 "Incremental value as a share: what part of Var(Y) does only this feature explain?"
@@ -174,7 +172,6 @@ class NLOCO(Method):
 
     @property
     def inference(self) -> str:
-        """Why the intervals hold, and how the test behaves at the null."""
         return "Delta method for the ratio. " + (
             LOCO(sample_split=True).inference if self.sample_split else CONSERVATIVE
         )

@@ -326,10 +326,6 @@ def groups(
     axes : sequence of four Axes, optional
         Where to draw; a new figure by default.
 
-    Returns
-    -------
-    ndarray of four Axes
-
     Examples
     --------
     >>> panels = dfi.plots.groups(result, {"pair": ["x0", "x1"], "other": ["x2"]})

@@ -110,10 +110,6 @@ def comparison(
     axes : sequence of Axes, optional
         One for each method; a new figure by default.
 
-    Returns
-    -------
-    ndarray of Axes
-
     Examples
     --------
     >>> [ax.get_title() for ax in dfi.plots.comparison(both, share=True)]

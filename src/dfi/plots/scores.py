@@ -53,11 +53,6 @@ def _importance_data(
     ``share`` is that of what is explained, with its own interval from ``share_low`` to
     ``share_high``, where the result knows it.
 
-    Parameters
-    ----------
-    level : float, optional
-        Level of the intervals and of significance; that of the result by default.
-
     Examples
     --------
     >>> dfi.plots.importance_data(result)[["feature", "significant"]]
@@ -90,11 +85,6 @@ def importance(
 
     Scores where shares are not known: those of a difference, or where nothing is explained.
     Significant units (``p_adj <= 1 - level``) have a filled bar and a star, others a hollow one.
-
-    Parameters
-    ----------
-    level : float, optional
-        Level of the intervals and of significance; that of the result by default.
 
     Examples
     --------
@@ -295,8 +285,7 @@ def line_profile_data(
     feature : str
         The feature whose latent coordinate moves.
     level : str, optional
-        For a categorical feature, the level that the line leads to; ``"missing"`` for a feature
-        with missing values.
+        The level of a category that the line leads to, or ``"missing"``.
 
     Examples
     --------
@@ -324,8 +313,7 @@ def line_profile(
     feature : str
         The feature whose latent coordinate moves.
     level : str, optional
-        For a categorical feature, the level that the line leads to; ``"missing"`` for a feature
-        with missing values.
+        The level of a category that the line leads to, or ``"missing"``.
 
     Examples
     --------

@@ -10,7 +10,7 @@ from dfi.report import charts
 from dfi.results import views
 from dfi.results.columns import PAIRS, SPLITS, page_cells
 from dfi.results.interactions import Interactions
-from dfi.results.numbers import percent
+from dfi.results.numbers import for_json, percent
 from dfi.results.split import PARTS, Split
 
 if TYPE_CHECKING:
@@ -47,25 +47,17 @@ def check_sections(
 
 def section_summaries(sections: Sequence[Interactions | Split]) -> Plain:
     """Return what the sections say, by name."""
-    found: Plain = {}
-    for section in sections:
-        if isinstance(section, Interactions):
-            found["interactions"] = pairs_summary(section)
-        else:
-            found["split"] = split_summary(section)
-    return found
-
-
-def _plain(row: Plain) -> Plain:
-    return {
-        key: views.finite(value) if isinstance(value, float) else value
-        for key, value in row.items()
-    }
+    return dict(
+        ("interactions", pairs_summary(section))
+        if isinstance(section, Interactions)
+        else ("split", split_summary(section))
+        for section in sections
+    )
 
 
 def pairs_summary(found: Interactions) -> Plain:
     """Return what a page says of pairs."""
-    rows: list[Plain] = [_plain(row) for row in found.rows()]
+    rows: list[Plain] = for_json(found.rows())
     for row in rows:
         row["significant"] = row["p_adj"] is not None and row["p_adj"] < views.CHANCE
     sure = [row for row in rows if row["significant"]]
@@ -75,14 +67,13 @@ def pairs_summary(found: Interactions) -> Plain:
         for row in sure[:LEADING]
         if row["share"] is not None
     ]
-    left = found.n_tested - len(found)
     return {
         "rows": rows,
         "said": said,
         "n_sure": len(sure),
         "n_pairs": len(found),
         "n_tested": found.n_tested,
-        "n_screened": left,
+        "n_screened": found.n_tested - len(found),
         "caution": found.spec.get("caution"),
         "errors": str(found.spec.get("standard_errors", "")),
     }
@@ -90,8 +81,7 @@ def pairs_summary(found: Interactions) -> Plain:
 
 def split_summary(parted: Split) -> Plain:
     """Return what a page says of shares taken apart."""
-    rows: list[Plain] = [_plain(row) for row in parted.rows()]
-    known = bool(rows) and rows[0]["share"] is not None
+    rows: list[Plain] = for_json(parted.rows())
     return {
         "rows": rows,
         "said": [row["text"] for row in rows[:LEADING]],
@@ -100,7 +90,7 @@ def split_summary(parted: Split) -> Plain:
             for row in rows
             if row["shared_high"] is not None and row["shared_high"] < 0.0
         ],
-        "known": known,
+        "known": bool(rows) and rows[0]["share"] is not None,
     }
 
 
@@ -190,10 +180,9 @@ def split_section(parted: Split) -> Plain:
 
 def page_sections(sections: Sequence[Interactions | Split]) -> Plain:
     """Return the sections as the page draws them; None for those that it does not have."""
-    found: Plain = {"interactions": None, "split": None}
-    for section in sections:
-        if isinstance(section, Interactions):
-            found["interactions"] = pairs_section(section)
-        else:
-            found["split"] = split_section(section)
-    return found
+    return {"interactions": None, "split": None} | dict(
+        ("interactions", pairs_section(section))
+        if isinstance(section, Interactions)
+        else ("split", split_section(section))
+        for section in sections
+    )
