@@ -100,13 +100,15 @@ class Kernel(Generic[P]):
         self.function = function
         self.dispatcher = _cached(function) or _uncached(function)
         self.functions.add(function)
+        self.loaded = False
 
     def __call__(self, *arguments: P.args, **others: P.kwargs) -> None:
-        if getattr(self.dispatcher, "signatures", True):
+        if self.loaded:
             self._run(*arguments, **others)
             return
         with uncollected():
             self._run(*arguments, **others)
+        self.loaded = True
 
     def _run(self, *arguments: P.args, **others: P.kwargs) -> None:
         try:

@@ -219,3 +219,12 @@ def test_timestamps_are_dates_and_a_stored_index_is_no_feature(run, place):
         found = examined(run, "t.parquet", "-y", "y", *options)
         seen = {column["name"]: column["kind"] for column in found["columns"]}
         assert seen == {"a": "number", "t": kind}
+
+
+def test_what_holds_for_many_columns_is_said_once(run, place):
+    rng = np.random.default_rng(0)
+    columns = {f"x{k}": np.where(rng.random(60) < 0.2, np.nan, rng.random(60)) for k in range(9)}
+    pl.DataFrame({**columns, "y": rng.random(60)}).write_csv(place / "gaps.csv")
+    told = " ".join(run("doctor", str(place / "gaps.csv"), "--target", "y").stdout.split())
+    assert told.count("with its missing values") == 1
+    assert "each of 'x0', 'x1', 'x2', 'x3', 'x4', 'x5' and 3 more is scored" in told

@@ -42,6 +42,8 @@ def test_dates_are_days_since_1970(library):
         "iso": [d.isoformat() for d in DATES],
         "slashes": [d.strftime("%Y/%m/%d") for d in DATES],
         "day last": [d.strftime("%d.%m.%Y") for d in DATES],
+        "two digits": [f"{d.month}/{d.day}/{d:%y}" for d in DATES],
+        "at night": [d.strftime("%m/%d/%Y 12:00:00 AM") for d in DATES],
         "aware": [f"{d.isoformat()}T00:00:00+00:00" for d in DATES],
     }
     for way, values in ways.items():
@@ -78,9 +80,13 @@ def test_times_of_day_and_durations_as_text_are_parts_of_a_day(library):
 
 def test_dates_that_may_be_read_in_two_ways_are_refused():
     early = [dt.date(2020, 1 + k % 12, 1 + k % 11) for k in range(N)]
-    frame = pd.DataFrame({"x": X, "c": [d.strftime("%d/%m/%Y") for d in early]})
-    with pytest.raises(TypeError, match="Column 'c' holds dates as text"):
-        dfi.explain(frame, Y, "linear")
+    for year in ("%Y", "%y"):
+        frame = pd.DataFrame({"x": X, "c": [d.strftime(f"%d/%m/{year}") for d in early]})
+        with pytest.raises(TypeError, match=r"Column 'c' holds dates.*day or the month may come"):
+            dfi.explain(frame, Y, "linear")
+    births = [f"12/{1 + k % 31}/{k % 100:02d}" for k in range(N)]
+    with pytest.raises(TypeError, match=r"Column 'c' holds dates.*of either century"):
+        dfi.explain(pd.DataFrame({"x": X, "c": births}), Y, "linear")
 
 
 @pytest.mark.parametrize("library", FRAMES)

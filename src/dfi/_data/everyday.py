@@ -17,7 +17,14 @@ import numpy as np
 
 from dfi._data.columns import is_missing
 from dfi._data.frames import as_series, is_series, is_stored_index, is_table, open_frame
-from dfi._data.text import MISSING_MARKS, find_dates, find_numbers, is_code
+from dfi._data.text import (
+    DATE_FORMS,
+    LONGEST_SPAN,
+    MISSING_MARKS,
+    find_dates,
+    find_numbers,
+    is_code,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -43,11 +50,6 @@ _DAY = dt.timedelta(days=1)
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 _ISO = "ISO 8601"
 _CLOCK = re.compile(r"(\d{1,3}):([0-5]\d)(?::([0-5]\d(?:\.\d+)?))?")
-_TEXT_DATES = tuple(
-    day + time
-    for day in ("%Y-%m-%d", "%Y/%m/%d", "%m/%d/%Y", "%d/%m/%Y", "%d.%m.%Y", "%d-%m-%Y")
-    for time in ("", " %H:%M", " %H:%M:%S")
-)
 _GAPS = frozenset(
     mark
     for mark in MISSING_MARKS
@@ -325,10 +327,12 @@ def _form_of_dates(texts: set[str]) -> str | None:
     if not re.match(r"\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}", next(iter(texts)).strip()):
         return None
     answers: dict[tuple[float | None, ...], str] = {}
-    for form in (_ISO, *_TEXT_DATES):
+    for form in (_ISO, *DATE_FORMS):
         read = _reader_of_dates(form)
         found = tuple(read(text) for text in sorted(texts))
-        if None not in found:
+        days = [day for day in found if day is not None]
+        sure = "%y" not in form or max(days, default=0.0) - min(days, default=0.0) <= LONGEST_SPAN
+        if len(days) == len(found) and sure:
             answers.setdefault(found, form)
     return next(iter(answers.values())) if len(answers) == 1 else None
 

@@ -144,23 +144,42 @@ def _most(counts: Counter[object], found: set[object]) -> int | None:
     return None if n_found == 0 or few else n_found
 
 
+DATE_FORMS = tuple(
+    day + time
+    for day in (
+        "%Y-%m-%d", "%Y/%m/%d", "%m/%d/%Y", "%d/%m/%Y", "%d.%m.%Y", "%d-%m-%Y",
+        "%m/%d/%y", "%d/%m/%y",
+    )
+    for time in ("", " %H:%M", " %H:%M:%S", " %I:%M %p", " %I:%M:%S %p")
+)  # fmt: skip
+"""How people write dates, apart from ISO 8601."""
+
+LONGEST_SPAN = 50 * 365.25
+"""Days beyond which years of two digits may be of either century."""
+
 _DATE = re.compile(
     r"(?:(?P<year>[12]\d{3})([-/.])(?P<month>\d{1,2})\2(?P<day>\d{1,2})"
-    r"|(?P<one>\d{1,2})([-/.])(?P<two>\d{1,2})\6(?P<last>[12]\d{3}))"
+    r"|(?P<one>\d{1,2})([-/.])(?P<two>\d{1,2})\6(?P<last>[12]\d{3}|(?<=/)\d{2}))"
     r"(?:[T ]\d{1,2}(?::?\d{2}.*)?)?"
 )
 _COMPACT = re.compile(r"([12]\d{3})(\d{2})(\d{2})T\d{2}(?:\d{2}.*)?")
 
 
 def is_date(text: str) -> bool:
-    found = _DATE.fullmatch(text.strip())
+    return _ways(text.strip()) > 0
+
+
+def _ways(text: str) -> int:
+    """Return in how many ways a text is a day: the day or the month may come first."""
+    found = _DATE.fullmatch(text)
     if found is None:
-        compact = _COMPACT.fullmatch(text.strip())
-        return compact is not None and _on_calendar(*compact.groups())
+        compact = _COMPACT.fullmatch(text)
+        return int(compact is not None and _on_calendar(*compact.groups()))
     if found["year"]:
-        return _on_calendar(found["year"], found["month"], found["day"])
+        return int(_on_calendar(found["year"], found["month"], found["day"]))
     one, two = found["one"], found["two"]
-    return any(_on_calendar(found["last"], *pair) for pair in ((one, two), (two, one)))
+    year = found["last"] if len(found["last"]) == 4 else f"20{found['last']}"
+    return sum(_on_calendar(year, *pair) for pair in ((one, two), (two, one)))
 
 
 def _on_calendar(year: str, month: str, day: str) -> bool:
@@ -177,6 +196,7 @@ class TextDates:
     n_values: int
     example: str
     odd: str | None
+    why: str = ""
 
     def remedy(self) -> str:
         if self.odd is None:
@@ -188,7 +208,7 @@ class TextDates:
 
     def words(self) -> str:
         if self.odd is None:
-            return f"holds dates as text, such as {self.example!r}"
+            return f"holds dates as text, such as {self.example!r}{self.why}"
         return (
             f"is text, but {self.n_dates} of its {self.n_values} values are dates and "
             f"{_quoted(self.odd)} is not"
@@ -203,6 +223,11 @@ def find_dates(values: Iterable[object] | Mapping[str, int]) -> TextDates | None
     n_dates = _most(counts, found)
     if n_dates is None:
         return None
-    example = next(str(text) for text in counts if text in found)
+    texts = [str(text).strip() for text in counts if text in found]
+    why = ""
+    if all(_ways(text) > 1 for text in texts):
+        why = ", where the day or the month may come first"
+    elif all(re.match(r"\d+/\d+/\d\d\b", text) for text in texts):
+        why = ", where years of two digits may be of either century"
     odd = next((str(text) for text in counts if text not in found), None)
-    return TextDates(n_dates, counts.total(), example, odd)
+    return TextDates(n_dates, counts.total(), texts[0], odd, why)

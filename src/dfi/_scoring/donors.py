@@ -314,15 +314,22 @@ def replaced_rows(points: Floats, latent: Floats, donors: Donors, joint: Joint) 
 
     Rows may have received other units from the same donors before.
     """
-    n, count = donors.chosen.shape
-    given = donors.latent[donors.chosen][:, :, joint.coordinates]
-    change = (given - latent[:, None, joint.coordinates]).reshape(n * count, -1)
-    rows = np.repeat(points, count, axis=0)
+    giving, chosen = np.arange(len(donors.latent)), donors.chosen
+    if chosen.size < len(giving):
+        giving, chosen = np.unique(chosen, return_inverse=True)
+        chosen = chosen.reshape(donors.chosen.shape)
     moved = np.flatnonzero(np.any(joint.directions != 0.0, axis=1))
-    rows[:, moved] += change @ joint.directions[moved].T
+    # what a row gives away and what a donor brings, each once: donors meet many rows
+    across = joint.directions[moved].T
+    brought = donors.latent[giving][:, joint.coordinates] @ across
+    taken = latent[:, joint.coordinates] @ across
+    rows = np.repeat(points, chosen.shape[1], axis=0)
+    rows[:, moved] += (brought[chosen] - taken[:, None]).reshape(len(rows), -1)
     for own, encoder, decoder in joint.remainders:
-        rest = (donors.rows[donors.chosen][:, :, own] - points[:, None, own]).reshape(n * count, -1)
-        rows[:, own] += rest - rest @ encoder @ decoder
+        left, new = (
+            x[:, own] - x[:, own] @ encoder @ decoder for x in (points, donors.rows[giving])
+        )
+        rows[:, own] += (new[chosen] - left[:, None]).reshape(len(rows), -1)
     if joint.below is not None:
         rows[:, moved] -= joint.below[moved]
     return rows

@@ -14,7 +14,7 @@ import narwhals as nw
 import polars as pl
 
 from dfi._data.everyday import read_number, read_numbers
-from dfi._data.text import find_dates, find_numbers, spelling
+from dfi._data.text import DATE_FORMS, LONGEST_SPAN, find_dates, find_numbers, spelling
 from dfi.cli.console import ColumnsRefused, Refusals, Refused
 from dfi.cli.options import Decimal
 
@@ -34,12 +34,6 @@ MISSING_NUMBERS = {"", "none", "?", "-", "--", ".", "..", "*"}
 """What does so where all other values are numbers, in small letters; words are levels elsewhere."""
 
 POOLED = "(other)"
-TEXT_DATES = (
-    "%Y-%m-%d", "%Y/%m/%d", "%m/%d/%Y", "%d/%m/%Y", "%d.%m.%Y", "%d-%m-%Y",
-    "%Y-%m-%d %H:%M", "%Y-%m-%d %H:%M:%S", "%Y/%m/%d %H:%M", "%m/%d/%Y %H:%M", "%d/%m/%Y %H:%M",
-    "%d.%m.%Y %H:%M", "%m/%d/%Y %H:%M:%S", "%d/%m/%Y %H:%M:%S", "%d.%m.%Y %H:%M:%S",
-)  # fmt: skip
-"""How dates are written that a CSV reader takes for text."""
 
 _EXPONENT = r"(?:[eE][+-]?\d+)?"
 
@@ -224,10 +218,10 @@ def read_dates(column: pl.Series) -> pl.Series | None:
     if instants is not None:
         return instants
     found: dict[str, pl.Series] = {}
-    for form in TEXT_DATES:
-        kind = pl.Datetime if "%H" in form else pl.Date
+    for form in DATE_FORMS:
+        kind = pl.Datetime if " " in form else pl.Date
         read = texts.str.strptime(kind, form, strict=False)
-        if read.null_count() == column.null_count():
+        if read.null_count() == column.null_count() and _is_sure(read, form):
             found[form] = read
     if len(found) > 1:
         forms = ", ".join(re.sub(r"%(.)", lambda m: _LETTERS[m[1]], form) for form in found)
@@ -237,6 +231,14 @@ def read_dates(column: pl.Series) -> pl.Series | None:
             "write them as YYYY-MM-DD, or leave the column out with --drop"
         )
     return next(iter(found.values()), None)
+
+
+def _is_sure(read: pl.Series, form: str) -> bool:
+    """Return whether years are of four digits, or of two and one century."""
+    days = read.cast(pl.Date).drop_nulls().to_list()
+    if "%Y" in form:
+        return bool(min(days).year >= 1000)
+    return bool((max(days) - min(days)).days <= LONGEST_SPAN)
 
 
 def _read_instants(texts: pl.Series) -> pl.Series | None:
@@ -265,7 +267,10 @@ def _refuse_mixed_dates(column: pl.Series) -> None:
         )
 
 
-_LETTERS = {"Y": "YYYY", "m": "MM", "d": "DD", "H": "hh", "M": "mm", "S": "ss"}
+_LETTERS = {
+    "Y": "YYYY", "y": "YY", "m": "MM", "d": "DD", "H": "hh", "I": "hh", "M": "mm", "S": "ss",
+    "p": "AM",
+}  # fmt: skip
 
 
 def with_fewer_levels(

@@ -229,8 +229,9 @@ def _seen(fits: Fits, column: Column, pools: bool) -> ColumnReport:
         column.kind == "integer" and len(distinct) == len(values) >= DISTINCT_ROWS and not constant
     )
     if identifier:
-        notes.append(f"has its own value in every row: leave it out with --drop {column.name} if "
-                     "it is an identifier")  # fmt: skip
+        notes.append(
+            "has its own value in every row: leave it out with --drop if it is an identifier"
+        )
     if missing and not constant:
         notes.append("is scored with its missing values, as one")
     text = "all missing" if not len(values) else f"{short(distinct[0])} to {short(distinct[-1])}"
@@ -258,8 +259,8 @@ def _seen_category(
         pooled = tuple(levels[k] for k in rare)
     if pooled:
         notes.append(
-            f"has levels below {percent(RARE)} of the rows: {len(pooled)} are one for the "
-            "transport, never for the model"
+            f"has levels below {percent(RARE)} of the rows: they are one for the transport, "
+            "never for the model"
         )
     known = [level for level in column.levels if level is not None]
     counted = f"{len(known):,} level{'s' * (len(known) > 1)}"
@@ -276,7 +277,7 @@ def _with_duplicates(seen: Sequence[ColumnReport], fits: Fits) -> list[ColumnRep
         values = fits.table.matrix[:, list(column.positions)]
         known = first.setdefault(np.ascontiguousarray(values + 0.0).tobytes(), one.name)
         if known != one.name and not one.constant:
-            note = f"repeats {known!r}: the signal of both is divided evenly"
+            note = f"repeats {known!r}: their signal is divided evenly"
             one = replace(one, duplicate_of=known, notes=(*one.notes, note))
         found.append(one)
     return found
@@ -396,7 +397,11 @@ def doctor_text(examined: TableReport, request: Request, top: int, width: int) -
     if examined.rows is not None:
         lines += _facts(examined, request, width)
         lines += ["", *_column_lines(examined, top, width)]
-        notes = [f"{one.name!r} {note}" for one in examined.columns for note in one.notes]
+        noted: dict[str, list[str]] = {}
+        for one in examined.columns:
+            for note in one.notes:
+                noted.setdefault(note, []).append(one.name)
+        notes = [_note_text(names, note) for note, names in noted.items()]
         notes += [_block_text(names, size) for names, size in examined.correlated]
         if notes:
             lines += ["", "Worth knowing", *_items(notes, width, top)]
@@ -453,9 +458,19 @@ def _column_lines(examined: TableReport, top: int, width: int) -> list[str]:
     return lines
 
 
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(map(repr, names[:6])) + (f" and {len(names) - 6} more" * (len(names) > 6))
+
+
+def _note_text(names: Sequence[str], note: str) -> str:
+    return f"{'each of ' * (len(names) > 1)}{_listed(names)} {note}"
+
+
 def _block_text(names: Sequence[str], size: float) -> str:
-    shown = ", ".join(map(repr, names[:6])) + (f" and {len(names) - 6} more" * (len(names) > 6))
-    return f"{shown} are correlated (up to {size:.2f}): their shared signal is divided among them"
+    return (
+        f"{_listed(names)} are correlated (up to {size:.2f}): their shared signal is divided "
+        "among them"
+    )
 
 
 def _intentions(examined: TableReport, request: Request) -> list[str]:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dfi._findings import SEVERITIES, Finding
+from dfi._findings import SEVERITIES, Finding, listed
 from dfi._latent.independence import independence
 from dfi._models.seeds import named_seed
 from dfi._scoring.scores import ReadFold, Scores, Task, read_some_folds
@@ -263,7 +263,7 @@ def _joined_findings(parts: Mapping[str, Mapping[str, object]]) -> list[Finding]
             found.append(worst)
         elif worst.severity != "note":
             names = [name for name, f in by_class.items() if f.severity != "note"]
-            found.append(replace(worst, what=f"{', '.join(names)}: {worst.what}"))
+            found.append(replace(worst, what=f"{listed(names)}: {worst.what}"))
     return found
 
 
