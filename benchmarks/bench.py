@@ -27,7 +27,7 @@ from dfi._scoring.lines import Passes, latent_scores
 from growth import kept_section
 from measure import cpu, in_own_process, peak_growth
 from peers import fdfi_scores, hidimstat_cfi, hidimstat_loco, sage_values, tree_shap
-from startup import start_up
+from startup import LEARNERS, start_up
 
 DOCS = Path(__file__).parents[1] / "docs"
 
@@ -357,7 +357,7 @@ def main() -> None:
     curves = growth(quick)
     for axis, points in curves.items():
         print(axis, *(f"{size}: {s:.2f} s, {1000 * m:.2f} MB;" for size, s, m in points))
-    starts = start_up()
+    starts = start_up(LEARNERS[0])
     for call, (wall, seconds) in starts.items():
         print(f"first call {call}: {wall:.2f} s, {seconds:.2f} CPU s more than the second")
     if not quick:

@@ -75,8 +75,8 @@ def start_up(name: str) -> dict[str, tuple[float, float]]:
     with tempfile.TemporaryDirectory() as folder:
         os.environ["NUMBA_CACHE_DIR"] = folder
         return {
-            f"{name}, first of all (compiles)": in_own_process(partial(first_call, name)),
-            f"{name}, of a later process": in_own_process(partial(first_call, name)),
+            "first of all (compiles)": in_own_process(partial(first_call, name)),
+            "of a later process": in_own_process(partial(first_call, name)),
         }
 
 
@@ -91,4 +91,4 @@ if __name__ == "__main__":
             subprocess.run([sys.executable, "-c", run], cwd=Path(__file__).parent, check=True)
         for learner in LEARNERS:
             for name, (wall, cpu) in start_up(learner).items():
-                print(f"{name}: {wall:.2f} s, {cpu:.2f} CPU s more than the second call")
+                print(f"{learner}, {name}: {wall:.2f} s, {cpu:.2f} CPU s more than the second call")

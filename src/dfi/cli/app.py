@@ -15,6 +15,7 @@ import typer
 
 import dfi
 from dfi._files import is_pattern
+from dfi._loading import uncollected
 from dfi.cli import options
 from dfi.cli.console import (
     CHANGED,
@@ -537,7 +538,8 @@ def doctor(
 
     Takes the options of explain, and ends with code 4 where explain would refuse the table.
     """
-    from dfi.cli.doctor import run_doctor
+    with uncollected():
+        from dfi.cli.doctor import run_doctor
 
     settings = {
         "transport": resolve_transport(transport, epsilon, components),
