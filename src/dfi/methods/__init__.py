@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Iterable
 
+from dfi._checks import did_you_mean
 from dfi._models.fits import Fits
 from dfi._models.prepare import prepare
 from dfi._parameters import LEARNERS, argument
@@ -82,8 +82,7 @@ def _resolve(method: object) -> Method:
     if isinstance(method, str):
         if method in METHODS:
             return METHODS[method]()
-        close = difflib.get_close_matches(method, METHODS, n=1)
-        hint = f"; did you mean {close[0]!r}?" if close else "."
+        hint = did_you_mean(method, METHODS) or "."
         if method in LEARNERS:
             hint = f": it is a learner, pass {argument('estimator', method)}."
         raise ValueError(

@@ -28,6 +28,7 @@ from dfi._data.groups import Groups
 from dfi._data.weights import WeightKind, Weights
 from dfi._files import named, writable, written_whole
 from dfi._models.quality import Quality
+from dfi._parameters import shown
 from dfi.inference.influence import InfluenceMoments, InfluenceRows, read_only
 from dfi.inference.intervals import check_level
 
@@ -520,8 +521,7 @@ def _expect(record: Json, key: str, test: Test, *, optional: bool = False) -> No
     if optional and key not in record:
         return
     if not test(record[key]):
-        shown = repr(record[key])
-        raise ValueError(f"{key!r} is {shown if len(shown) <= 60 else shown[:57] + '...'}")
+        raise ValueError(f"{key!r} is {shown(record[key])}")
 
 
 def _of(kind: type) -> Test:

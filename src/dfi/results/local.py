@@ -10,7 +10,7 @@ import numpy as np
 
 from dfi._data import as_frame
 from dfi._docstrings import exemplified
-from dfi._parameters import TABLE, validated
+from dfi._parameters import TABLE, shown, validated
 from dfi.results.columns import LOCAL, frame_of
 from dfi.results.file import FrozenRecord
 from dfi.results.numbers import SHOWN_ROWS, decimals, more_text, plain
@@ -292,19 +292,19 @@ class LocalAttributions(FrozenRecord):
         order = np.argsort(-self.mean_absolute, kind="stable").tolist()
         width = max((len(self.names[k]) for k in order[:SHOWN_ROWS]), default=0)
         size = self.mean_absolute
-        shown = order[:SHOWN_ROWS]
+        first = order[:SHOWN_ROWS]
         if n == 1:
             lines[-1] = f"prediction {self.prediction[0]:.4g}, " + lines[-1]
             size = self.values[0]
-        places = decimals(size[k] for k in shown)
-        told = [plain(size[k], places) for k in shown]
+        places = decimals(size[k] for k in first)
+        told = [plain(size[k], places) for k in first]
         if n == 1:
             told = [text if text.startswith("-") else f"+{text}" for text in told]
         longest = max(map(len, told), default=0)
         before = "" if n == 1 else "mean |c| "
         lines += [
             f"{self.names[k].ljust(width)}  {before}{text.rjust(longest)}"
-            for k, text in zip(shown, told, strict=True)
+            for k, text in zip(first, told, strict=True)
         ]
         if p > SHOWN_ROWS:
             lines.append(more_text(p - SHOWN_ROWS, p))
@@ -341,7 +341,7 @@ def positions_of(rows: object, n_rows: int, name: str = "rows") -> Ints | None:
         if given.ndim != 1 or (given.dtype.kind not in "iub" and given.size):
             raise TypeError(
                 f"{name} must be positions of rows (a number, a list, a slice or a mask), got "
-                f"{_shown(rows)}: labels of a pandas index become positions by "
+                f"{shown(rows)}: labels of a pandas index become positions by "
                 "X.index.get_indexer(labels)"
             )
         if given.dtype.kind == "b":
@@ -361,8 +361,3 @@ def positions_of(rows: object, n_rows: int, name: str = "rows") -> Ints | None:
             f"positions go from 0 to {n_rows - 1}"
         )
     return np.where(found < 0, found + n_rows, found)
-
-
-def _shown(value: object) -> str:
-    text = repr(value)
-    return text if len(text) <= 60 else text[:57] + "..."
