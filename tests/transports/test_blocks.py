@@ -685,6 +685,17 @@ def test_errors_of_columns_that_are_missing_together_do_not_depend_on_the_seed()
     assert np.all(errors.max(axis=0) < 1.6 * errors.min(axis=0))
 
 
+def test_the_only_row_that_tells_two_gaps_apart_does_not_decide_their_errors():
+    table, y = missing_together(1500, 1)
+    together = dfi.explain(table, y, "linear", diagnose=False).se
+    table.loc[np.flatnonzero(table["m1"].isna())[0], "m2"] = 0.0
+    found = [dfi.explain(table, y, "linear", diagnose=False, random_state=k) for k in range(4)]
+    errors = np.array([result.se for result in found])
+    # a sample of the rows made them 20 times as large, a slope by one group 30 times too small
+    assert np.all(errors > 0.5 * together)
+    assert np.all(errors < 2.0 * together)
+
+
 def test_rare_missing_values_arrive_at_the_model():
     rng = np.random.default_rng(4)
     n = 1000

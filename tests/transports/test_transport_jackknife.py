@@ -45,6 +45,19 @@ def test_variance_of_the_sum_is_that_of_the_group_means():
     np.testing.assert_allclose(whole.var() / 200, expected, rtol=1e-6)
 
 
+def test_one_group_does_not_cancel_the_error_of_all_others():
+    """A row that only one refit lacks: what it moves there says nothing of the other rows."""
+    generator = np.random.default_rng(2)
+    weights = Weights(np.ones(200), "frequency")
+    influence = generator.standard_normal((200, 1))
+    influence[np.flatnonzero(GROUPS == 3)[0]] = 60.0
+    psi = np.where(np.arange(10) == 3, -3.0, 0.0)[:, None]
+    psi -= psi.mean(axis=0)
+    whole = with_transport_error(influence, weights, GROUPS, psi)
+    # what is left is the error of the other rows; 10 groups tell it to a quarter
+    assert weights.standard_error(whole)[0] == pytest.approx(200**-0.5, rel=0.5)
+
+
 @pytest.mark.parametrize("kind", ["frequency", "sampling"])
 def test_error_that_rows_do_not_show_has_its_variance_under_uneven_weights(kind):
     """The transport's part is a weighted mean itself: 1/N of counts, sum w^2 of sampling ones."""

@@ -12,7 +12,9 @@ group of the rows' influence through the transport. What every row gets is
 means :math:`\bar u_g + \psi_g`, while the part that rows themselves show keeps its ``n`` degrees of
 freedom. (Giving each row of a group :math:`\psi_g` alone would understate it ``n_g`` times.) With
 weights, :math:`n_g = (\sum_i w_i)^2 / (B \sum_i w_i^2)`: groups are of rows, however often these
-count, and their means vary the more, the fewer rows have the weight.
+count, and their means vary the more, the fewer rows have the weight. Where ``b`` would cancel more
+than half of the rows' own part and one group has most of its squares, ``b`` says nothing of the
+other groups: rows are stretched to the variance of the group means instead.
 """
 
 from __future__ import annotations
@@ -169,11 +171,18 @@ def with_transport_error(
     own = means - centre
     scale = np.sum(own**2, axis=0)
     slope = np.divide(np.sum(own * psi, axis=0), scale, out=np.zeros_like(scale), where=scale > 0)
+    # a row that is the only one of its kind would cancel the error of all others
+    decided = (slope < -0.5) & (np.max(own**2, axis=0) > 0.5 * scale)
     if noise is not None:
         slope = slope * _kept(slope**2 * scale, noise)
     rest = (psi - slope * own) * np.sqrt(n_groups / max(1, n_groups - 2))
     if noise is not None:
         rest = rest * _kept(np.mean(rest**2, axis=0), noise)
+    if decided.any():
+        error, whole = weights.standard_error(influence), np.sum((own + psi) ** 2, axis=0)
+        whole = np.sqrt(whole / (n_groups * (n_groups - 1)))
+        slope = np.where(decided, whole / np.where(decided, error, 1.0) - 1.0, slope)
+        rest = np.where(decided, 0.0, rest)
     if isinstance(weights.dependence, Ordered):
         # steps in time would be taken for dependence between rows: the values are stretched
         stretched = (1.0 + slope) * (influence - centre)
