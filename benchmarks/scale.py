@@ -280,7 +280,7 @@ def peers() -> Iterator[str]:
         "",
         f"LightGBM, 100 trees, fitted on {n:,} rows; another {n:,} are explained, with the LOCO-type form and the",
         f"transport's error. Interventional shap has {background} background rows, as its documentation advises;",
-        "WOODELF takes all rows that the model was fitted on. Shapley values answer another question.",
+        "WOODELF takes all rows that the model was fitted on. Shapley values answer another question. No more than path-dependent shap is asked for, and missed.",
         "",
         "<!-- record: peers -->",
         "| method | CPU s | times ours |",
@@ -376,7 +376,7 @@ def kept_section(page: str) -> str:
 def section(parts: dict[str, str]) -> str:
     head = (
         f"{BEGIN}\n## Scale\n\n`python benchmarks/scale.py` (1,000,000 rows: `--only million`): CPU seconds of one core, `n_jobs=1`,\n"
-        "the default cross form, one run of each table on two cores, those of columns and peers beside other work (load 8 to 14): read ratios\nand exponents, each within its run, and those of less than a second as rough.\n"
+        "the default cross form, one run of each table on two cores, those of columns, samples and peers beside other work (load 8 to 20): read ratios\nand exponents, each within its run, and those of less than a second as rough.\n"
     )
     body = "".join(f"\n<!-- {name} -->\n{parts[name]}\n" for name in PARTS if name in parts)
     return f"{head}{body}{END}\n"
