@@ -129,7 +129,7 @@ def test_weak_models_are_warned_of_in_the_words_of_the_loss(loss, null):
     nothing, little = weak_model(quality(0.51)), weak_model(quality(0.48))
     assert f"is not below that of {null}" in nothing.what
     assert f"only 4.0 % below that of {null}" in little.what
-    assert (nothing.severity, little.severity) == ("distrust", "care")
+    assert (nothing.severity, little.severity) == ("distrust", "note")
     assert weak_model(quality(0.3)) is None
 
 
