@@ -121,7 +121,7 @@ BAD_OPTIONS = {
     "weights of both kinds": (
         ["explain", "data.csv", "-y", "y", "--weights", "n", "--frequency-weights", "n"],
         4,
-        "pass --weights or --frequency-weights, not both",
+        "Pass --weights or --frequency-weights, not both",
     ),
     "no column of counts": (
         ["explain", "data.csv", "-y", "y", "--frequency-weights", "counts"],

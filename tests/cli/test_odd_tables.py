@@ -100,7 +100,7 @@ ODD = {
     "a decimal comma": (with_cell('"1,5"'), (), 4, "decimal comma ('1,5')"),
     "hexadecimal": (with_cell("0x11"), (), 4, "hexadecimal number ('0x11')"),
     "a long word": (with_cell("x" * 999), (), 4, f"and '{'x' * 37}...' is not"),
-    "a word as target": (with_cell("x", 3), (), 4, "the target 'y' is text, but 59 of its 60"),
+    "a word as target": (with_cell("x", 3), (), 4, "the target is text, but 59 of its 60"),
     "months": (with_column(lambda row: ["Jan", "Feb", "Mar", "Apr"][row % 4]), ("--time", "k"), 4,
                "--time: column 'k' is not a column of numbers or dates (for instance 'Jan')"),
     "other dates": (with_column(lambda row: f"{1 + row % 12}/31/2020"), ("--time", "k"), 4,

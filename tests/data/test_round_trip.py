@@ -176,14 +176,6 @@ def test_object_arrays() -> None:
     assert isinstance(back[0, 2], bool)
 
 
-def test_bad_frames_are_refused() -> None:
-    table = read_table(np.ones((2, 3)) * [[1], [2]])
-    with pytest.raises(ValueError, match=r"matrix has shape \(2, 2\); it needs 3 columns"):
-        table.frame(np.ones((2, 2)))
-    with pytest.raises(ValueError, match="there is no column 'x9'"):
-        table.levels_with(["x9"])
-
-
 LEVELS = st.lists(st.text("abcxyz", min_size=1, max_size=3), min_size=2, max_size=12)
 WHOLES = st.lists(st.integers(-(2**53), 2**53), min_size=12, max_size=12)
 

@@ -474,11 +474,6 @@ def test_as_frame_without_a_library_is_a_dict(monkeypatch: pytest.MonkeyPatch) -
     np.testing.assert_array_equal(frame["score"], [0.5])
 
 
-def test_as_frame_refuses_unknown_libraries() -> None:
-    with pytest.raises(ValueError, match="library is 'dask'; it must be one of numpy, pandas"):
-        as_frame({"a": [1]}, "dask")
-
-
 @pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int32, np.bool_])
 @pytest.mark.parametrize("order", ["C", "F"])
 def test_an_array_of_numbers_is_copied_once_and_never_shared(dtype, order):

@@ -202,11 +202,6 @@ def test_classes_add_up():
     assert "3 outcomes" in repr(whole)
     assert Quality.from_plain(whole.as_plain()) == whole
     assert copy.deepcopy(whole) == whole
-    with pytest.raises(ValueError, match="do not add up: brier, log-loss"):
-        combined_quality({"a": parts["red"], "b": regression_quality(
-            folds(p[:, 0]), one_hot[:, 0], ones(90), loss=BRIER)})  # fmt: skip
-    with pytest.raises(ValueError, match="at least one"):
-        combined_quality({})
 
 
 def test_a_skill_that_an_outlier_made_huge_is_told_in_few_digits():

@@ -334,33 +334,6 @@ def test_the_stack_predicts_better_than_the_mean_and_finds_products(family):
     assert (null - own) / (null - best) > 0.6
 
 
-@pytest.mark.parametrize(
-    ("family", "wrong", "message"),
-    [
-        ("bernoulli", 2.0, "are 0 or 1"),
-        ("poisson", -1.0, "are counts"),
-        ("gamma", 0.0, "are positive"),
-    ],
-)
-def test_outcomes_of_another_family_are_refused(family, wrong, message):
-    X, _ = table(20, 2)
-    y = np.ones(20)
-    y[3] = wrong
-    with pytest.raises(ValueError, match=message):
-        SuperLearner(family=family).fit(X, y)
-
-
-def test_unknown_families_and_losses_of_another_domain_are_refused():
-    X, _ = table(20, 2)
-    y = np.arange(20) % 2.0
-    with pytest.raises(ValueError, match="family must be one of"):
-        SuperLearner(family="binomial").fit(X, y)
-    with pytest.raises(ValueError, match="is one of probability predictions"):
-        SuperLearner(loss=LOG_LOSS).fit(X, y)
-    with pytest.raises(ValueError, match="is one of positive predictions"):
-        SuperLearner(family="bernoulli", loss=POISSON).fit(X, y)
-
-
 def test_names_stand_for_learners_of_the_family():
     auto = resolve_learner("auto", "bernoulli", LOG_LOSS)
     assert is_default(auto)

@@ -175,8 +175,6 @@ def test_it_is_a_classifier_like_others():
     assert set(first.predict(x)) <= {"no", "yes"}
     assert first.n_features_in_ == 4
     check_takes_weights(copy)
-    with pytest.raises(ValueError, match=r"fraction must be at least 0 and below 1, got 1\.5"):
-        TemperatureScaled(GaussianNB(), fraction=1.5).fit(x, y)
     with pytest.raises(ValueError, match=r"KNeighborsClassifier\.fit takes no sample_weight"):
         TemperatureScaled(KNeighborsClassifier()).fit(x, y, np.ones(150))
 

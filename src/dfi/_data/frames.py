@@ -368,12 +368,10 @@ def objects(values: Sequence[object]) -> NDArray[np.object_]:
 
 def as_frame(columns: Mapping[str, ArrayLike], library: str) -> Frame:
     """Build a table in the caller's library; for "numpy" whichever is installed, else a dict."""
-    known = ("numpy", "pandas", "polars", "pyarrow")
-    if library not in known:
-        raise ValueError(f"library is {library!r}; it must be one of {', '.join(known)}.")
     arrays = {name: np.asarray(values) for name, values in columns.items()}
     if library == "numpy":
-        present = [name for name in known[1:] if importlib.util.find_spec(name) is not None]
+        known = ("pandas", "polars", "pyarrow")
+        present = [name for name in known if importlib.util.find_spec(name) is not None]
         if not present:
             return arrays
         library = present[0]

@@ -345,10 +345,12 @@ def _label_rule(shown: OutcomeStats, task: Task, positive: object) -> OutcomeRul
         )
     found = find_numbers(map(str, shown.labels)) if len(shown.labels) > _FEW_CLASSES else None
     if task == "auto" and found is not None:
+        one_odd = found.odd is not None and not found.how
+        typed = f"call {found.odd!r} missing with --na-values" if one_odd else "write it as numbers"
         raise InvalidParameterError(
             f"{TARGET} {found.words()}",
             "y",
-            f"{worded('make it numbers, e.g. y.astype(float)', 'write it as numbers')}, or pass "
+            f"{worded('make it numbers, e.g. y.astype(float)', typed)}, or pass "
             f"{argument('task', 'classification')} if its numbers are names of classes",
         )
     if shown.n_gaps:
@@ -417,6 +419,16 @@ def class_outcome(
     )
 
 
+def _is_typed(label: object, text: object) -> bool:
+    """Return whether a text, as of a command line, means a number or a truth value."""
+    if isinstance(label, bool) or not isinstance(text, str):
+        return isinstance(label, bool) and str(text).lower() == str(label).lower()
+    try:
+        return isinstance(label, int | float) and float(text) == label
+    except ValueError:
+        return False
+
+
 def position_of(
     chosen: object,
     labels: Sequence[object],
@@ -427,13 +439,10 @@ def position_of(
     """Return which of some labels a parameter names, None where it names none; raise for others."""
     if chosen is None:
         return None
-    for k, label in enumerate(labels):
-        if label == chosen:
-            return k
     texts = [str(label) for label in labels]
-    if str(chosen) in texts:
-        # a label that came through a command line is text, whatever it was in the table
-        return texts.index(str(chosen))
+    for k, label in enumerate(labels):
+        if label == chosen or texts[k] == str(chosen) or _is_typed(label, chosen):
+            return k
     hint = did_you_mean(chosen, texts)
     shown = ", ".join(map(repr, labels[:5])) + (", ..." if len(labels) > 5 else "")
     raise InvalidParameterError(

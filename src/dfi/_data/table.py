@@ -161,9 +161,6 @@ class Table:
 
     def levels_with(self, names: Collection[str]) -> Levels:
         """Return the levels, where the values of some columns are levels however many they are."""
-        unknown = sorted(set(names) - set(self.names))
-        if unknown:
-            raise ValueError(f"there is no column {unknown[0]!r}.")
         taken = [column for column in self.columns if column.name in names]
         if all(column.positions[0] in self.levels.positions for column in taken):
             return self.levels
@@ -171,11 +168,6 @@ class Table:
 
     def frame(self, matrix: Floats, *, levels: Levels | None = None) -> Frame:
         """Return numeric rows as the caller's kind of table, levels decoded and dtypes kept."""
-        matrix = np.asarray(matrix, dtype=np.float64)
-        if matrix.ndim != 2 or matrix.shape[1] != self.matrix.shape[1]:
-            raise ValueError(
-                f"matrix has shape {matrix.shape}; it needs {self.matrix.shape[1]} columns."
-            )
         levels = self.levels if levels is None else levels
         matrix = levels.nearest(matrix)
         numeric = all(column.kind != "categorical" for column in self.columns)

@@ -65,12 +65,12 @@ class Weights:
     def settled(self, matrix: ArrayLike) -> Weights:
         if self.dependence is None:
             return self
-        matrix = self._aligned(matrix)
+        matrix = self._columns(matrix)
         parts = self._shares()[:, None] * (matrix - self.mean(matrix))
         return replace(self, dependence=self.dependence.settled(parts, self.counted))
 
     def mean(self, matrix: ArrayLike) -> Floats:
-        matrix = self._aligned(matrix)
+        matrix = self._columns(matrix)
         total = self.values.sum()
         if total <= 0:
             raise ValueError("All rows chosen here have weight 0, so they have no mean.")
@@ -101,7 +101,7 @@ class Weights:
 
     def steps(self, matrix: ArrayLike) -> Floats:
         """Return rows (or clusters, windows) whose cross products sum to the covariance."""
-        matrix = self._aligned(matrix)
+        matrix = self._columns(matrix)
         return self.sums(matrix - self.mean(matrix))
 
     def sums(self, centred: Floats) -> Floats:
@@ -131,14 +131,10 @@ class Weights:
             return np.sqrt(self.values / (total * (total - 1)))
         return np.asarray(np.sqrt(total / (total - 1)) * self.values / self.values.sum())
 
-    def _aligned(self, matrix: ArrayLike) -> Floats:
+    @staticmethod
+    def _columns(matrix: ArrayLike) -> Floats:
         array = np.asarray(matrix, dtype=np.float64)
-        array = array[:, None] if array.ndim == 1 else array
-        if array.ndim != 2 or len(array) != len(self.values):
-            raise ValueError(
-                f"There are {len(self.values)} weights for an array of shape {array.shape}."
-            )
-        return array
+        return array[:, None] if array.ndim == 1 else array
 
 
 def read_weights(

@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from dfi._types import Floats
 
 Family = Literal["gaussian", "bernoulli", "poisson", "gamma"]
-FAMILIES: tuple[Family, ...] = ("gaussian", "bernoulli", "poisson", "gamma")
 
 MOST_LOG_ODDS = 30.0
 """Probabilities stay 1e-13 away from 0 and 1: 1 - 1e-16 would be 1."""
@@ -90,15 +89,6 @@ class Link:
             return -MOST_LOG_ODDS, MOST_LOG_ODDS
         highest = float(np.max(y, initial=0.0))
         return null - LOWEST, max(null, np.log(highest) if highest > 0 else null) + FURTHER
-
-    def check(self, y: Floats) -> None:
-        low, high = float(y.min()), float(y.max())
-        if self.family == "bernoulli" and not (low >= 0.0 and high <= 1.0):
-            raise ValueError(f"outcomes of the family 'bernoulli' are 0 or 1, got {low} to {high}")
-        if self.family == "poisson" and low < 0.0:
-            raise ValueError(f"outcomes of the family 'poisson' are counts, got {low}")
-        if self.family == "gamma" and low <= 0.0:
-            raise ValueError(f"outcomes of the family 'gamma' are positive, got {low}")
 
 
 def mean_of(kind: Literal["logistic", "exp"], margin: Floats) -> Floats:

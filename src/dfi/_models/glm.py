@@ -83,7 +83,6 @@ class LinkedRidge(Member):
         """Return coefficients of terms whose means are 0, and the margin where they are 0."""
         link, counts = Link(self.family), weight > 0
         outcome, mass = y[counts], weight[counts] / weight[counts].mean()
-        link.check(outcome)
         null, constant = link.null(outcome, mass)
         self.bounds_ = link.bounds(outcome, null)
         self.held_out_margins_ = np.full(len(y), null)

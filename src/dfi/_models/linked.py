@@ -69,7 +69,6 @@ class LinkedNetwork(HingeUnits):
         random = check_random_state(self.random_state)
         link = Link(self.family)
         counts = np.flatnonzero(weight > 0)
-        link.check(y[counts])
         null, constant = link.null(y[counts], weight[counts])
         self.bounds_ = link.bounds(y[counts], null)
         if len(counts) > MOST_FITTED:
@@ -157,7 +156,6 @@ class LinkedBoosting(LeastSquaresBoosting):
         from dfi._models.kernels_boosting import Trees, Work, grow
 
         link = Link(self.family)
-        link.check(y)
         self.n_features_in_ = X.shape[1]
         (n, d), weight = X.shape, weight / weight.mean()
         null, constant = link.null(y, weight)

@@ -380,12 +380,7 @@ def calibration_table(y: Floats, predictions: Floats, mass: Floats) -> tuple[Cal
 
 def combined_quality(parts: Mapping[str, Quality]) -> Quality:
     r"""Return the fit of several classes or outcomes: losses add up, folds are weighted means."""
-    if not parts:
-        raise ValueError("a quality of several outcomes needs at least one of them")
     held = list(parts.values())
-    losses = sorted({part.loss for part in held})
-    if len(losses) > 1:
-        raise ValueError(f"losses of different kinds do not add up: {', '.join(losses)}")
     mse = sum(part.mse for part in held)
     variance = sum(part.outcome_variance for part in held)
     by_fold = _folds_of([(part.outcome_variance, part.r2_by_fold) for part in held])
@@ -396,7 +391,7 @@ def combined_quality(parts: Mapping[str, Quality]) -> Quality:
         mse=mse,
         outcome_variance=variance,
         n_rows=max(part.n_rows for part in held),
-        loss=losses[0],
+        loss=held[0].loss,
         model_loss=sum(part.model_loss for part in held),
         null_loss=sum(part.null_loss for part in held),
         skill_by_fold=_folds_of([(part.null_loss, part.skill_by_fold) for part in held]),

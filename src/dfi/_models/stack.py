@@ -41,7 +41,7 @@ from sklearn.utils.validation import check_is_fitted, check_random_state, valida
 
 from dfi._models.boosting import Boosted, BoostedResiduals, LeastSquaresBoosting, ObliqueBoosting
 from dfi._models.cox import CoxMean
-from dfi._models.families import FAMILIES, Link
+from dfi._models.families import Link
 from dfi._models.glm import LinkedQuadratic, LinkedRidge
 from dfi._models.linked import (
     BoostedMargins,
@@ -250,8 +250,6 @@ class SuperLearner(RegressorMixin, BaseEstimator):
         weight = None if sample_weight is None else np.asarray(sample_weight, dtype=float)
         random = check_random_state(self.random_state)
         seed = int(random.randint(2**31 - 1))
-        counted = slice(None) if weight is None or weight.shape != y.shape else weight > 0
-        self._check_family(y[counted])
         members = self.member_list(seed)
         used = [k for k, (_, member) in enumerate(members) if _suits(member, X)]
         used = list(self.only or used or range(len(members)))
@@ -262,22 +260,6 @@ class SuperLearner(RegressorMixin, BaseEstimator):
             self._weigh(members, used, X, y, weight, seed, survival)
         self.estimators_ = fit_members(members, X, y, weight, self.weights_ > 0, survival)
         return self
-
-    def _check_family(self, y: Floats) -> None:
-        if self.family not in FAMILIES:
-            raise ValueError(f"family must be one of {FAMILIES}, got {self.family!r}")
-        if self.family != "gaussian":
-            Link(self.family).check(y)
-        loss = self.loss
-        # a function of outcome and prediction has no form for two models to be weighed by
-        if loss is None or loss.is_square or not loss.has_generator:
-            return
-        domain = {"bernoulli": "probability", "gaussian": "real"}.get(self.family, "positive")
-        if loss.domain not in ("real", domain):
-            raise ValueError(
-                f"the loss {loss.name!r} is one of {loss.domain} predictions, but those of the "
-                f"family {self.family!r} are {domain}"
-            )
 
     def member_list(self, seed: int) -> Members:
         if self.members is not None:

@@ -109,8 +109,6 @@ class TemperatureScaled(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.random_state = random_state
 
     def fit(self, X: Floats | Frame, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
-        if not 0.0 <= self.fraction < 1.0:
-            raise ValueError(f"fraction must be at least 0 and below 1, got {self.fraction!r}")
         check_consistent_length(X, y)
         labels = column_or_1d(y)
         weight = _check_sample_weight(sample_weight, labels, dtype=np.float64)

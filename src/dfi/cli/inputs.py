@@ -37,10 +37,6 @@ def read_arguments(
 ) -> dict[str, Any]:
     if request.loss not in LOSSES:
         raise _unknown("loss", request.loss, LOSSES)
-    if request.weights is not None and request.frequency_weights is not None:
-        raise Refused("pass --weights or --frequency-weights, not both")
-    if request.units == "groups" and request.groups is None:
-        raise Refused("--units groups makes groups the units: name them with --groups")
     model, fitted = resolve_model(request, console)
     from dfi.cli.delimited import Spelling
     from dfi.cli.reading import read_file, read_groups_file, scan_files
@@ -64,7 +60,7 @@ def read_arguments(
         return {
             "X": select_lazily(lazy, request, console),
             "y": request.target,
-            **_about_outcome(request, None),
+            **_about_outcome(request),
             "cv": "prefit" if fitted else request.folds,
             "sample_weight": request.weights,
             "frequency_weight": request.frequency_weights,
@@ -105,7 +101,7 @@ def read_arguments(
         "y": rows.target.to_frame().with_columns(others["event"])
         if "event" in others
         else rows.target,
-        **_about_outcome(request, rows.target),
+        **_about_outcome(request),
         "cv": "prefit" if fitted else rows.cv,
         "sample_weight": others.get("weights"),
         "frequency_weight": others.get("frequency-weights"),
@@ -139,9 +135,7 @@ def _blocks_of_parts(
     return {"feature_groups": {**known, **alone}}
 
 
-def _about_outcome(request: Request, target: pl.Series | None) -> dict[str, object]:
-    from dfi.cli.roles import label
-
+def _about_outcome(request: Request) -> dict[str, object]:
     said: dict[str, object] = {}
     if request.event is not None or request.horizon is not None:
         said |= {"task": "survival", "horizon": _horizons(request.horizon)}
@@ -149,9 +143,8 @@ def _about_outcome(request: Request, target: pl.Series | None) -> dict[str, obje
         said["target"] = request.measure
     if request.task != "auto":
         said["task"] = request.task
-    positive = request.pos_label
-    if positive is not None:
-        said["pos_label"] = positive if target is None else label(target, positive)
+    if request.pos_label is not None:
+        said["pos_label"] = request.pos_label
     if request.loss != "auto":
         said["loss"] = request.loss
     return said

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -11,7 +10,7 @@ from sklearn.model_selection import TimeSeriesSplit
 
 from dfi._data.everyday import NAMES_ROWS, counters
 from dfi._data.frames import is_stored_index
-from dfi._data.text import find_numbers, spelling
+from dfi._data.text import spelling
 from dfi.cli.columns import (
     days,
     is_time,
@@ -30,9 +29,6 @@ if TYPE_CHECKING:
 
     from dfi.cli.console import Console
     from dfi.cli.options import Request
-
-FEW_CLASSES = 10
-"""Different values up to which numbers that are written as text are names of classes."""
 
 
 @dataclass(frozen=True)
@@ -80,7 +76,6 @@ def select(frame: pl.DataFrame, request: Request, console: Console) -> Selection
     )
     if not table.width:
         raise Refused("no feature is left: every column holds dates, and they are dropped")
-    _refuse_text_target(frame[target], request)
     return Selection(
         features=with_fewer_levels(table, table.columns, request, console),
         target=_explainable(frame[target]),
@@ -191,22 +186,6 @@ def _first_odd(column: pl.Series) -> str:
     return next((text for text in texts if spelling(text) != ""), "")[:30]
 
 
-def _refuse_text_target(target: pl.Series, request: Request) -> None:
-    if target.dtype != pl.String or request.task != "auto" or target.n_unique() <= FEW_CLASSES:
-        return
-    found = find_numbers(target.drop_nulls().to_list())
-    if found is not None:
-        first = (
-            "write it as numbers"
-            if found.odd is None or found.how
-            else (f"call {found.odd!r} missing with --na-values")
-        )
-        raise Refused(
-            f"the target {target.name!r} {found.words()}: {first}, or say --task classification "
-            "if its values are classes"
-        )
-
-
 def _explainable(target: pl.Series) -> pl.Series:
     labels = (pl.String, pl.Categorical, pl.Enum)
     if target.dtype == pl.Boolean or target.dtype.is_numeric() or target.dtype in labels:
@@ -217,27 +196,6 @@ def _explainable(target: pl.Series) -> pl.Series:
         f"the target {target.name!r} is of type {target.dtype}{shown}: it must be a quantity, or "
         "labels of classes"
     )
-
-
-def label(target: pl.Series, text: str) -> object:
-    values = target.drop_nulls().unique().to_list()
-    for value in values:
-        if str(value) == text or (isinstance(value, bool) and str(value).lower() == text.lower()):
-            return value
-    if target.dtype.is_numeric():
-        try:
-            return next(value for value in values if float(value) == float(text))
-        except (ValueError, StopIteration):
-            pass
-    if target.dtype.is_float() and len(values) > FEW_CLASSES:
-        raise Refused(
-            f"--pos-label {text} names a class, but {target.name!r} is a quantity: leave it out"
-        )
-    shown = sorted(map(str, values))[:10]
-    close = difflib.get_close_matches(text, map(str, values), n=1)
-    hint = f"did you mean {close[0]!r}?" if close else f"its labels are {', '.join(shown)}"
-    more = ", ..." if not close and len(values) > len(shown) else ""
-    raise Refused(f"--pos-label: {target.name!r} has no label {text!r}; {hint}{more}")
 
 
 def _without(frame: pl.DataFrame, names: list[str], console: Console) -> pl.DataFrame:
