@@ -205,22 +205,14 @@ def folder_filled(
                 _flush_folder(target.parent)
     finally:
         with signals_held():
-            for rest in (stage, _old(stage), _ready(stage)):
-                shutil.rmtree(rest, ignore_errors=True)
+            for suffix in (".tmp", ".old", ".ready"):
+                shutil.rmtree(stage.with_suffix(suffix), ignore_errors=True)
             _release(owner)
             _unfinished.discard(stage)
 
 
 def _beside(folder: Path, name: str) -> Path:
     return folder / f".{name}.{uuid.uuid4().hex[:12]}.tmp"
-
-
-def _old(stage: Path) -> Path:
-    return stage.with_suffix(".old")
-
-
-def _ready(stage: Path) -> Path:
-    return stage.with_suffix(".ready")
 
 
 @contextmanager
@@ -256,7 +248,7 @@ def _change_places(stage: Path, target: Path, names: Sequence[str]) -> bool:
     before = stage
     try:
         if not swap_folders(stage, target):
-            before, owner = _old(stage), _locked(target)
+            before, owner = stage.with_suffix(".old"), _locked(target)
             try:
                 os.rename(target, before)
                 try:
@@ -341,7 +333,7 @@ def _fetch_latecomers(source: Path, folder: Path, names: Sequence[str]) -> None:
 
 
 def _replace_each(stage: Path, target: Path, names: Sequence[str]) -> None:
-    kept, ready, moved = _old(stage), _ready(stage), []
+    kept, ready, moved = stage.with_suffix(".old"), stage.with_suffix(".ready"), []
     kept.mkdir()
     for name in names:
         if (target / name).exists():

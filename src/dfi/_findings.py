@@ -79,14 +79,8 @@ class Finding:
         return self.sentence
 
     def as_dict(self) -> dict[str, object]:
-        return {
-            "kind": self.kind,
-            "severity": self.severity,
-            "what": self.what,
-            "numbers": {name: float(value) for name, value in self.numbers.items()},
-            "remedy": self.remedy,
-            "about": list(self.about),
-        }
+        numbers = {name: float(value) for name, value in self.numbers.items()}
+        return {**vars(self), "numbers": numbers, "about": list(self.about)}
 
     @classmethod
     def read(cls, record: Mapping[str, object]) -> Finding:

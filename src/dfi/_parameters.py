@@ -842,47 +842,6 @@ def refuse_unknown(owner: str, given: Iterable[str], known: Iterable[str]) -> No
         raise TypeError(f"{owner}() has no option {name!r}{hint}")
 
 
-@dataclass(frozen=True)
-class _Checks:
-    """The parameters of a function, taken apart once."""
-
-    owner: str
-    signature: inspect.Signature
-    names: tuple[str, ...]
-    open: bool
-    table: Mapping[str, tuple[Constraints, bool]]
-
-    @classmethod
-    def of(cls, function: Callable[..., object], owner: str) -> _Checks:
-        signature = inspect.signature(function)
-        parameters = signature.parameters.values()
-        keywords = [p for p in parameters if p.kind not in (p.VAR_KEYWORD, p.VAR_POSITIONAL)]
-        return cls(
-            owner,
-            signature,
-            tuple(p.name for p in keywords if p.name not in ("self", "cls")),
-            any(p.kind is p.VAR_KEYWORD for p in parameters),
-            {
-                p.name: (
-                    constraints_of(owner, p.name),
-                    p.default is None or "None" in str(p.annotation),
-                )
-                for p in keywords
-                if constraints_of(owner, p.name)
-            },
-        )
-
-    def values(self, arguments: tuple[object, ...], options: Mapping[str, object]) -> None:
-        # what is missing, or given twice, is Python's own business
-        try:
-            given = self.signature.bind_partial(*arguments, **options).arguments
-        except TypeError:
-            return
-        for name, (allowed, optional) in self.table.items():
-            if name in given:
-                check_one(name, given[name], allowed, optional=optional)
-
-
 def validated(function: Callable[P, R]) -> Callable[P, R]:
     """Let a function check its parameters by the table before anything else is done."""
     return _wrapped(function, function.__qualname__, values=True)
@@ -894,16 +853,30 @@ def named_only(function: Callable[P, R]) -> Callable[P, R]:
 
 
 def _wrapped(function: Callable[P, R], owner: str, *, values: bool) -> Callable[P, R]:
-    checks = _Checks.of(function, owner)
+    signature = inspect.signature(function)
+    parameters = signature.parameters.values()
+    named = [p for p in parameters if p.kind not in (p.VAR_KEYWORD, p.VAR_POSITIONAL)]
+    names = [p.name for p in named if p.name not in ("self", "cls")]
+    takes_any = any(p.kind is p.VAR_KEYWORD for p in parameters)
+    restricted = {
+        p.name: (allowed, p.default is None or "None" in str(p.annotation))
+        for p in named
+        if values and (allowed := constraints_of(owner, p.name))
+    }
     if function.__doc__ is not None:
-        function.__doc__ = completed(function.__doc__, checks.signature, _entry)
+        function.__doc__ = completed(function.__doc__, signature, _entry)
 
     @functools.wraps(function)
     def call(*arguments: P.args, **options: P.kwargs) -> R:
-        if not checks.open:
-            refuse_unknown(checks.owner.rsplit(".", 1)[-1], options, checks.names)
-        if values:
-            checks.values(arguments, options)
+        if not takes_any:
+            refuse_unknown(owner.rsplit(".", 1)[-1], options, names)
+        try:
+            given = signature.bind_partial(*arguments, **options).arguments
+        except TypeError:  # what is missing, or given twice, is Python's own business
+            given = {}
+        for name, (allowed, optional) in restricted.items():
+            if name in given:
+                check_one(name, given[name], allowed, optional=optional)
         return function(*arguments, **options)
 
     return call

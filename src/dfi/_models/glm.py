@@ -27,7 +27,7 @@ from scipy.linalg import cho_solve, cholesky, solve_triangular
 
 from dfi._models.families import Family, Link
 from dfi._models.network import Member, column_moments, training_range
-from dfi._models.quadratic import MOST_COLUMNS, MOST_WORK, QuadraticTerms
+from dfi._models.quadratic import QuadraticTerms, has_few_terms
 
 if TYPE_CHECKING:
     from dfi._types import Floats
@@ -123,10 +123,7 @@ class LinkedQuadratic(LinkedRidge):
     quadratic_: Floats
 
     def suits(self, n_rows: int, n_columns: int) -> bool:
-        terms = n_columns * (n_columns + 3) // 2
-        small, large = sorted((n_rows, terms))
-        # a path of Newton steps where least squares needs one decomposition
-        return n_columns <= MOST_COLUMNS and small**2 * large <= MOST_WORK
+        return has_few_terms(n_rows, n_columns)
 
     def _fit_rows(self, X: Floats, y: Floats, weight: Floats) -> Self:
         terms, design = QuadraticTerms.of(X, weight)

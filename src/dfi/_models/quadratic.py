@@ -107,6 +107,11 @@ class QuadraticTerms:
         return straight / self.scale, quadratic, -float(self.middle @ bent)
 
 
+def has_few_terms(n_rows: int, n_columns: int) -> bool:
+    small, large = sorted((n_rows, n_columns * (n_columns + 3) // 2))
+    return n_columns <= MOST_COLUMNS and small**2 * large <= MOST_WORK
+
+
 class BoundedRidge(Member):
     r"""A linear function :math:`f(x) = c + b'(x - m)`, kept within its range on the training rows.
 
@@ -159,9 +164,7 @@ class QuadraticRidge(BoundedRidge):
     quadratic_: Floats
 
     def suits(self, n_rows: int, n_columns: int) -> bool:
-        terms = n_columns * (n_columns + 3) // 2
-        small, large = sorted((n_rows, terms))
-        return n_columns <= MOST_COLUMNS and small**2 * large <= MOST_WORK
+        return has_few_terms(n_rows, n_columns)
 
     def _solve(self, X: Floats, y: Floats, weight: Floats) -> Floats:
         terms, design = QuadraticTerms.of(X, weight)
