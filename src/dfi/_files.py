@@ -88,11 +88,7 @@ def cache_folder() -> Path:
 
 @contextmanager
 def signals_held() -> Iterator[None]:
-    """Let Ctrl-C and ``kill`` wait until a block has ended.
-
-    Handlers are exchanged, not masks: a masked signal of the process goes to another thread, of a
-    library, and Python still runs its handler in this one.
-    """
+    """Let Ctrl-C and ``kill`` wait; by handlers, as a masked signal would reach another thread."""
     heard: list[int] = []
     before = {}
 
@@ -169,9 +165,8 @@ def folder_filled(
 ) -> Iterator[Path]:
     """Yield a folder to write into, whose files are in their place at the end, all or none.
 
-    What is in the place besides stays there. The folders change places as a whole; where that
-    cannot be (see :func:`_can_change_places`) files are replaced one by one, those before are put
-    back after an error, and the next call finishes what a kill interrupted.
+    What else is in the place stays there. Folders change places as a whole; where they cannot,
+    files are replaced one by one, put back after an error, or by the next call after a kill.
     """
     target = path.resolve()
     finish_interrupted(target)

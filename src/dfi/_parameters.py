@@ -44,9 +44,7 @@ LONGEST_SHOWN = 80
 class InvalidParameterError(ValueError, TypeError):
     """A parameter is of the wrong type, has a value that it cannot have, or does not suit the rest.
 
-    Both at once, as scikit-learn's: whether 0.5 is a wrong type or a wrong number of rows is
-    nobody's question. ``parameter`` is its name in Python, ``remedy`` what to do, which ends the
-    message.
+    ``parameter`` is its name in Python, ``remedy`` what to do, which ends the message.
     """
 
     def __init__(

@@ -72,13 +72,9 @@ class Column:
     ``positions`` are its columns in the numeric matrix: one, or one per level beyond two levels.
     Decoded rows are given back in ``dtype``.
 
-    **Missing values** count as a value of a column. A category has one more level for them,
-    ``None``, the last; a column of numbers has two matrix columns, ``(value, indicator)``: where
-    the indicator is 1 the value is missing and its number is ``fill``, the mean of the observed.
-    Columns of objects are given back with ``gap`` there, as they came.
-
-    ``levels`` are those that occur. A dtype may have ``declared`` more: what does not occur changes
-    nothing, but models that go by the numbers of levels count them.
+    **Missing values** count as a value: the last level ``None`` of a category; for numbers an
+    indicator beside the value, which then is ``fill``, the mean of the observed. Columns of objects
+    are given back with ``gap`` there. ``levels`` occur; a dtype may have ``declared`` more.
     """
 
     name: str

@@ -178,9 +178,8 @@ class CoxMean(BentHingeNetwork):
     r"""What a Cox regression expects up to a horizon, a member of the default learner's stack.
 
     The restricted mean :math:`\int_0^\tau \exp\{-\Lambda_0(t) e^{\eta}\} dt`, or the chance to get
-    beyond :math:`\tau`, is a function of the sum :math:`\eta = x'\beta` alone. Bent hinges of that
-    sum come near it (to some thousandths), and their line means are known. It learns from times and
-    events themselves, which are less noisy than the outcomes made of them.
+    beyond :math:`\tau`, is a function of :math:`\eta = x'\beta` alone: bent hinges come near it (to
+    some thousandths), and their line means are known.
     """
 
     def __init__(self, *, n_units: int = 12) -> None:

@@ -42,13 +42,7 @@ def reads_raw_columns(model: Estimator) -> bool:
 
 
 def takes_levels(model: Estimator) -> bool:
-    """Return whether boosting was told that columns have levels.
-
-    By ``categorical_features`` (scikit-learn), ``enable_categorical`` (XGBoost) or ``cat_features``
-    (CatBoost). scikit-learn's default, to go by the columns' types, says nothing of the kind.
-    XGBoost's default is followed: from version 3.4 on it takes levels unless it is told
-    ``enable_categorical=False``. It then refuses strings, which must be categories.
-    """
+    """Return whether boosting was told that columns have levels; XGBoost from 3.4 on by default."""
     if not hasattr(model, "get_params") or isinstance(model, type):
         return False
     parameters = model.get_params()
@@ -59,11 +53,7 @@ def takes_levels(model: Estimator) -> bool:
 
 
 def takes_missing(model: Estimator) -> bool:
-    """Return whether a learner takes NaN in an array, by scikit-learn's tag for it.
-
-    LightGBM, XGBoost and CatBoost have the tag too. A search and a transformed target do not hand
-    it on from the model inside, so that one is asked; a scaled classifier may be one of a search.
-    """
+    """Return whether a learner, or the one that it wraps, takes NaN, by scikit-learn's tag."""
     parameters = model.get_params(deep=False) if hasattr(model, "get_params") else {}
     for inside in ("estimator", "regressor"):
         if isinstance(model, WRAPPERS) and inside in parameters:

@@ -207,10 +207,8 @@ def _held_out(loss: PenalisedSquares, theta: Floats) -> Floats:
 
     .. math:: h_{ii} = [K (K + W^{-1})^{-1}]_{ii}, \qquad K = J \Lambda^{-1} J',
 
-    and what it would miss without the row is :math:`r_i / (1 - h_{ii})`. Boosting fitted to these
-    finds as much as with residuals of networks refitted without two thirds of the rows, which take
-    twenty times as long. Beyond :data:`MOST_EXACT` rows a row has little part in its own
-    prediction, and residuals are taken as they are.
+    and what it would miss without the row is :math:`r_i / (1 - h_{ii})`; beyond :data:`MOST_EXACT`
+    rows residuals are taken as they are.
     """
     directions, offsets, slopes, intercept = loss.unpack(theta)
     a = loss.X @ directions + offsets

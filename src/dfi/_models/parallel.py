@@ -111,20 +111,9 @@ def in_parallel(
 ) -> Iterator[Any]:
     """Run delayed calls through joblib and return their results one by one.
 
-    As many threads as there are workers do all the work: those that tasks leave are their kernels'.
-
-    ``threads`` where tasks only predict: the models stay where they are, unless the caller has
-    chosen a backend; ``here`` where tasks must not leave this process at all.
-
-    Tasks may tell a progress bar how far they are only while they are in its process.
-    ``advance`` is told the ``steps`` of each result that comes back from elsewhere. A few steps
-    stay ``here``.
-
-    A terminal sends Ctrl-C to every process of the foreground job. The caller alone should act on
-    it, and joblib then ends its workers; a worker that hears it too dies with a traceback of its
-    own. Workers, and the threads that start new ones, inherit the mask of the thread that starts
-    them, so they are started while the signal is held back. One that arrives meanwhile is delivered
-    to the caller right after.
+    ``threads`` where tasks only predict: models stay in this process unless the caller has chosen a
+    backend; ``here`` where tasks must stay, as those of a few steps do. ``advance`` is told the
+    ``steps`` of results that come from elsewhere; tasks that stay tell it themselves.
     """
     check("in_parallel", {"n_jobs": n_jobs}, optional=["n_jobs"])
     if n_jobs is not None and n_jobs > MOST_JOBS:
@@ -362,6 +351,7 @@ def interrupts_raised() -> Iterator[None]:
 
 @contextmanager
 def _interrupts_held(*, processes: bool) -> Iterator[None]:
+    """Start workers deaf to Ctrl-C, which a terminal sends to all: the caller alone acts on it."""
     can_hold = hasattr(signal, "pthread_sigmask")  # not on Windows
     if not can_hold or threading.current_thread() is not threading.main_thread():
         yield

@@ -440,12 +440,10 @@ SINGLE = 64 * 2.0**-24
 def refuse_nondeterministic(predictor: Predictor, matrix: Floats) -> None:
     r"""Raise if a model predicts the same rows differently in another order or batch.
 
-    Scores are averages of :math:`f(x)` over rows that are moved one coordinate at a time. A model
-    that draws random numbers, keeps a state or standardises the batch that it is given has no
-    :math:`f`, and its scores mean nothing. Up to 32 rows are predicted together, once more
-    backwards in two batches of different size, and among all rows; differences above a thousandth
-    of the predictions' spread, and above what single precision rounds, are refused. Trees of the
-    libraries are not asked: four predictions of a forest take longer than its line means.
+    Scores are averages of :math:`f(x)`, and a model that draws random numbers or standardises its
+    batch has no :math:`f`. Up to 32 rows are predicted together, backwards in two batches, and
+    among all rows. Trees of the libraries are not asked: four predictions of a forest take longer
+    than its line means.
     """
     if sums_trees(predictor.model):
         return

@@ -48,18 +48,12 @@ class QuadraticTerms:
     .. math:: q_{jk} = z_j z_k - \overline{z_j z_k} - z'\gamma_{jk}, \qquad
               t = \big(2 z,\; q_{jk} / s_{jk}\big),
 
-    :math:`s_{jk}` the standard deviation of :math:`z_j z_k`, and at least 1, as it is between
-    independent columns, for :math:`j \ne k`. Scores ask for a model where columns are taken apart,
-    and there a product is worth its full size. On the rows it may be a sum of columns: an island
-    on which one species lives, times that species, is the island. Least squares cannot tell the two
-    apart and a ridge would share the coefficient between them, which the rows do not show and
-    scores do: on the penguins data, which have species *and* islands, scores added up to 2.6 times
-    the variance of the outcome, and with these terms to .89 of it. What the rows do not tell apart
-    belongs to the columns themselves here.
-
-    ``center``, ``scale`` (1 for a constant) and ``varies`` are of the columns; ``middle`` and
-    ``size`` are means and sizes :math:`s` of squares and products, upper triangle by rows,
-    ``bends`` those that are no sum of columns, ``onto`` the projections :math:`\gamma`.
+    :math:`s_{jk}` the standard deviation of :math:`z_j z_k`, at least 1 for :math:`j \ne k`. What
+    the rows do not tell apart belongs to the columns themselves: a ridge would share it with
+    products that are sums of columns on the rows (an island of one species, times that species),
+    and scores of penguins added up to 2.6 times the variance of the outcome, .89 with these terms.
+    ``middle`` and ``size`` are of squares and products, upper triangle by rows, ``bends`` those
+    that are no sum of columns, ``onto`` the projections :math:`\gamma`.
     """
 
     center: Floats
@@ -115,13 +109,9 @@ def has_few_terms(n_rows: int, n_columns: int) -> bool:
 class BoundedRidge(Member):
     r"""A linear function :math:`f(x) = c + b'(x - m)`, kept within its range on the training rows.
 
-    A ridge regression on standardised columns; the penalty is the one of 22 with the smallest
-    leave-one-out error, which is exact, :math:`r_i / (1 - h_{ii})` with the leverages
-    :math:`h_{ii}`. A prediction is clipped to the range that training rows have, and a quarter of
-    it further (:func:`~dfi._models.network.training_range`): one row far from all others would
-    otherwise decide a score. Along a line what is clipped is linear between two bends.
-    :math:`m`, :math:`b` and :math:`c` are ``center_``, ``linear_`` and ``intercept_``;
-    ``held_out_residuals_`` those of rows left out, of rows of weight 0 their residuals.
+    A ridge on standardised columns with the penalty of smallest leave-one-out error. Predictions
+    are clipped to the training range and a quarter further: one far row would otherwise decide a
+    score. :math:`m`, :math:`b` and :math:`c` are ``center_``, ``linear_`` and ``intercept_``.
     """
 
     center_: Floats

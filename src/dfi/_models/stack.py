@@ -382,10 +382,8 @@ class Risk:
     def weights(self, least: float = _LEAST_CURVATURE) -> Floats:
         r"""Return the weights of least risk that are not negative and sum to 1.
 
-        Sampling error can make the quadratic form flat or bend it down: its eigenvalues are kept
-        above a thousandth (``least``) of the largest diagonal entry, and with
-        :math:`Q = C'C` the weights solve :math:`\min |C w - C^{-T} b|` by non-negative least
-        squares with a row that makes them sum to 1.
+        Eigenvalues are kept above ``least`` of the largest diagonal entry; with :math:`Q = C'C` the
+        weights solve :math:`\min |C w - C^{-T} b|` by non-negative least squares.
         """
         Q = 0.5 * (self.quadratic + self.quadratic.T)
         scale = float(np.abs(np.diag(Q)).max())
@@ -433,9 +431,8 @@ class LossRisk:
     def weights(self) -> Floats:
         """Return the weights of least risk that are not negative and sum to 1.
 
-        Newton steps on the simplex: each goes to the least point of a quadratic form with the
-        risk's gradient and, for its curvature, that of squared errors weighed by the second
-        derivative of the generator, and is halved until the risk falls.
+        By Newton steps on the simplex, with the curvature of squared errors weighed by the second
+        derivative of the generator, halved until the risk falls.
         """
         count = self.first.shape[1]
         weights = np.full(count, 1.0 / count)

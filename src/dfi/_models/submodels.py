@@ -58,9 +58,8 @@ def submodels(fits: Fits) -> Submodels:
 class Submodels:
     """Out-of-fold predictions of the regression on subsets of the columns.
 
-    Each is fitted with the fold's own seed, so a submodel and the full model differ by their
-    columns alone. Least squares is solved from the Gram matrix of each fold's training rows, for
-    all subsets of one size at once; any other learner is refitted. Whatever was fitted is kept.
+    Each is fitted with the fold's own seed, so it differs from the full model by its columns alone.
+    Least squares is solved from Gram matrices, all subsets of one size at once.
     """
 
     fits: Fits
