@@ -62,14 +62,12 @@ FailOnChange = Annotated[
     bool, _running("--fail-on-change", help="end with exit code 6 where a change was found")
 ]
 Alpha = Annotated[
-    float, _method("--alpha", min=0.0, max=1.0, help="p of any change up to which one was found")
+    float, _method(min=0.0, max=1.0, help="p of any change up to which one was found")
 ]
 LeastChange = Annotated[
     float,
     _method(
-        "--least",
-        min=0.0,
-        help="size that a change (adjusted p up to alpha) must have to count as found",
+        min=0.0, help="size that a change (adjusted p up to alpha) must have to count as found"
     ),
 ]
 Groups = Annotated[
@@ -79,15 +77,11 @@ Groups = Annotated[
 RowsToExplain = Annotated[
     str,
     _method(
-        "--explain-rows",
         help="rows to explain: a number, all, auto (as many as the errors ask for), or default "
-        "(all up to 20,000, auto beyond)",
+        "(all up to 20,000, auto beyond)"
     ),
 ]
-MaxSeconds = Annotated[
-    float | None,
-    _method("--max-seconds", help="explain no further rows after this time", show_default=False),
-]
+MaxSeconds = Annotated[float | None, _method(help="explain no further rows after this time")]
 KeepRows = Annotated[
     bool,
     _method("--keep-rows", help="keep every row's influence values of a table beyond 20,000 rows"),
@@ -95,18 +89,14 @@ KeepRows = Annotated[
 FitRows = Annotated[
     int | None,
     _method(
-        "--fit-rows",
-        help="rows that models are fitted on; all, or 200,000 where the files are read in parts",
-        show_default=False,
+        help="rows that models are fitted on; all, or 200,000 where the files are read in parts"
     ),
 ]
 KeptShare = Annotated[
     float | None,
     _method(
-        "--keep",
         help="also say which features are enough to express this share of the signal, e.g. 0.95, "
-        "with 90 % confidence",
-        show_default=False,
+        "with 90 % confidence"
     ),
 ]
 Interactions = Annotated[
@@ -130,7 +120,6 @@ ShownRows = Annotated[
         "--rows",
         help="so many single rows in the report, with what each feature contributes; their values "
         "are then in the page",
-        show_default=False,
     ),
 ]
 Methods = Annotated[str, _method(help="all, or names separated by commas")]
@@ -160,8 +149,7 @@ Components = Annotated[
     Dependence | None,
     _method(
         help="auto: columns without proven dependence share nothing; none: every sample "
-        "correlation counts; the transport's own default otherwise",
-        show_default=False,
+        "correlation counts; the transport's own default otherwise"
     ),
 ]
 Repeats = Annotated[
@@ -170,15 +158,13 @@ Repeats = Annotated[
         min=1,
         help="divisions of the rows that scores are averaged over; by default 3 for the model "
         "auto with 5 folds and up to 5,000 rows, 5 where groups are units, else 1",
-        show_default=False,
     ),
 ]
 Form = Annotated[
     ScoreForm,
     _method(
-        "--form",
         help="estimator of the scores; auto: extrapolated for the model auto and 200 to 5,000 "
-        "rows, else cross; cpi for a fitted model, or loco where the loss is not a square",
+        "rows, else cross; cpi for a fitted model, or loco where the loss is not a square"
     ),
 ]
 
@@ -202,9 +188,7 @@ Debug = Annotated[bool, _running("--debug", help="show the traceback of an error
 
 Top = Annotated[int, typer.Option(min=1, help="features to print")]
 Columns = Annotated[int, typer.Option("--top", min=1, help="columns and remarks to print")]
-Result = Annotated[
-    Path, typer.Argument(help="a .dfi file, or a folder with result.dfi", show_default=False)
-]
+Result = Annotated[Path, typer.Argument(help="a .dfi file, or a folder with result.dfi")]
 ScoreSpace = Annotated[Space, typer.Option("--space", help="which scores")]
 Page = Annotated[
     Path | None, typer.Option("--out", "-o", help="the page; beside the result by default")
@@ -213,7 +197,7 @@ Title = Annotated[str | None, typer.Option(help="headline of the page")]
 OutcomeName = Annotated[str | None, typer.Option("--target", help="name of the outcome")]
 DemoFolder = Annotated[Path, typer.Option("--out", "-o", help="folder for the report")]
 
-Study = Annotated[str, typer.Argument(help="a figure or table, or all", show_default=False)]
+Study = Annotated[str, typer.Argument(help="a figure or table, or all")]
 Full = Annotated[
     bool,
     typer.Option("--full/--quick", help="the paper's sizes, or reduced ones that take minutes"),
