@@ -5,6 +5,7 @@ Modules that ``dfi --help`` loads import no library of numbers: the commands do,
 
 from __future__ import annotations
 
+import codecs
 import importlib.util
 import os
 import signal
@@ -18,6 +19,15 @@ if TYPE_CHECKING:
 NEEDED = ("typer", "rich", "polars", "pyarrow")
 INSTALL = "in a clone of the repository run pip install '.[cli]'"
 CODES = {signal.SIGINT: (130, "interrupted"), signal.SIGTERM: (143, "terminated")}
+PLAIN = {
+    "\u2212": "-",
+    "\u2013": "-",
+    "\u2014": "-",
+    "\u00d7": "x",
+    "\u2026": "...",
+    "\u2265": ">=",
+}
+"""What marks of ours become where a terminal does not have them: a minus must not get lost."""
 _IMPORTS = "<frozen importlib._bootstrap>"
 
 
@@ -31,11 +41,13 @@ def main() -> None:
         for number in CODES:
             if signal.getsignal(number) != signal.SIG_IGN:
                 signal.signal(number, _answer)
+    codecs.register_error("dfi-plain", _plain)
     for stream in (sys.stdout, sys.stderr):
         # a name that the terminal cannot write is no reason to fail after all work is done
         if hasattr(stream, "reconfigure"):
-            lossless = "surrogateescape" if stream.encoding == "utf-8" else "backslashreplace"
-            stream.reconfigure(errors=lossless)
+            stream.reconfigure(
+                errors="surrogateescape" if stream.encoding == "utf-8" else "dfi-plain"
+            )
     from dfi.cli.app import app
 
     try:
@@ -44,6 +56,13 @@ def main() -> None:
         if threading.current_thread() is threading.main_thread():
             for number in CODES:
                 signal.signal(number, _leave)
+
+
+def _plain(error: UnicodeError) -> tuple[str, int]:
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    text = "".join(PLAIN.get(mark, mark) for mark in error.object[error.start : error.end])
+    return text.encode("ascii", "backslashreplace").decode(), error.end
 
 
 def _answer(number: int, frame: FrameType | None) -> None:

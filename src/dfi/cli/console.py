@@ -17,9 +17,7 @@ sentence and one exit code:
 
 from __future__ import annotations
 
-import codecs
 import functools
-import io
 import json
 import re
 import signal
@@ -196,7 +194,6 @@ def guarded(command: Callable[P, None]) -> Callable[P, None]:
 
     @functools.wraps(command)
     def run(*arguments: P.args, **options: P.kwargs) -> None:
-        write_on_any_terminal()
         main = threading.current_thread() is threading.main_thread()
         if main and signal.getsignal(signal.SIGTERM) == signal.SIG_DFL:
             signal.signal(signal.SIGTERM, _terminate)
@@ -217,32 +214,6 @@ def guarded(command: Callable[P, None]) -> Callable[P, None]:
                 raise typer.Exit(code) from None
 
     return run
-
-
-PLAIN = {
-    "\u2212": "-",
-    "\u2013": "-",
-    "\u2014": "-",
-    "\u00d7": "x",
-    "\u2026": "...",
-    "\u2265": ">=",
-}
-"""What marks of ours become where a terminal does not have them: a minus must not get lost."""
-
-
-def _plain(error: UnicodeError) -> tuple[str, int]:
-    if not isinstance(error, UnicodeEncodeError):
-        raise error
-    text = error.object[error.start : error.end]
-    return "".join(PLAIN.get(mark, "?") for mark in text), error.end
-
-
-def write_on_any_terminal() -> None:
-    """Let the streams replace what their encoding lacks: a name must not end a command."""
-    codecs.register_error("dfi-plain", _plain)
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper) and stream.errors == "strict":
-            stream.reconfigure(errors="dfi-plain")
 
 
 class Console:
