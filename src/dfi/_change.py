@@ -285,12 +285,12 @@ class _Period:
     y: VectorLike
     ids: VectorLike
     vectors: Mapping[str, VectorLike]
-    told: Mapping[str, object]
+    facts: Mapping[str, object]
 
     def explained(self, given: Mapping[str, object]) -> Importance:
         call = {**given, **self.vectors, "X": self.X, "y": self.y}
         found = explain(**taken_by(explain, call))
-        return replace(found, spec={**found.spec, **self.told}) if self.told else found
+        return replace(found, spec={**found.spec, **self.facts}) if self.facts else found
 
     @classmethod
     def read(
@@ -303,9 +303,9 @@ class _Period:
         named: Mapping[str, object],
         seeds: Seeds,
     ) -> _Period:
-        told: Mapping[str, object] = {}
+        facts: Mapping[str, object] = {}
         if is_stream(period):
-            period, told = _gathered(period, name, row_id, named, seeds)
+            period, facts = _gathered(period, name, row_id, named, seeds)
         outcome: VectorLike = y
         if is_table(period):
             table: Frame = period
@@ -340,7 +340,7 @@ class _Period:
                     f"{role} must be the name of a column of both tables, or two vectors "
                     f"({role}_before, {role}_after), got {type(value).__name__}"
                 )
-        return cls(table, outcome, row_names, vectors, told)
+        return cls(table, outcome, row_names, vectors, facts)
 
 
 def _gathered(

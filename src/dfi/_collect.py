@@ -12,7 +12,7 @@ import numpy as np
 from dfi._data import source
 from dfi._data.frames import is_table
 from dfi._data.groups import read_groups
-from dfi._data.outcome import Levels, Outcome
+from dfi._data.outcome import Outcome, QuantileLevels
 from dfi._models.distribution import SMALLEST
 from dfi._models.fits import Cache, Fits
 from dfi._models.learners import no_learner_of
@@ -422,7 +422,7 @@ def _parts(fits: Fits, method: Method) -> dict[str, MethodResult]:
 
 
 def _at_quantile(
-    found: dict[str, MethodResult], fits: Fits, method: Method, levels: Levels
+    found: dict[str, MethodResult], fits: Fits, method: Method, levels: QuantileLevels
 ) -> dict[str, MethodResult]:
     """Count the error of a quantile that was estimated, by the scores at levels beside it."""
     whole, (near, thresholds) = fits.whole or fits, levels.beside or ((), ())
@@ -596,7 +596,7 @@ def _specification(fits: Fits, method: Method, key: str) -> dict[str, object]:
         "random_state": fits.settings["random_state"],
         "n_rows": n_rows,
         **({} if fits.data.fit is None else {"fit_rows": fits.data.n_fit}),
-        **fits.data.told,
+        **fits.data.facts,
         "n_features": len(fits.table.columns),
         "units": "groups" if fits.data.joint else "columns",
         "versions": libraries,

@@ -210,9 +210,9 @@ def effects(
     _check_given(y, treatment, pseudo_outcome)
     if pseudo_outcome is not None:
         _check_unused(arguments)
-    told: Mapping[str, object] = {}
+    facts: Mapping[str, object] = {}
     if is_stream(X):
-        arguments, told = take_frame(arguments, Seeds.of(random_state), named=NAMED)
+        arguments, facts = take_frame(arguments, Seeds.of(random_state), named=NAMED)
         X = arguments["X"]
     given = pseudo_outcome is not None
     if given:
@@ -224,7 +224,7 @@ def effects(
     arguments |= {"X": X, "y": pseudo_outcome if given else y}
     times = take_times(arguments)
     beside = {"treatment": treatment, "propensity_model": propensity_model}
-    data = replace(read_data(**taken_by(read_data, arguments), beside=beside), told=told)
+    data = replace(read_data(**taken_by(read_data, arguments), beside=beside), facts=facts)
     observed = data.outcome
     arms = None
     if not given:
@@ -387,7 +387,7 @@ def _effect_of(
 
 
 def _of_survival(observed: Outcome) -> dict[str, object]:
-    return {} if observed.survival is None else {"survival": dict(observed.survival.told)}
+    return {} if observed.survival is None else {"survival": dict(observed.survival.facts)}
 
 
 def _warn_of_overlap(treatment: str, words: str, *, poor: bool) -> None:

@@ -133,7 +133,7 @@ ODD = {
     "a quote left open": (with_cell('"1.5'), (), 3, "lines 5 to 61 are one row in quotes, with 3 "
                           "fields where the header has 4: close the quote that opens in line 5"),
     "a spreadsheet": ("PK\x03\x04" + lines(), (), 3, "is a zip archive, as spreadsheets (.xlsx)"),
-    "no class of a quantity": (lines(), ("--pos-label", "yes"), 4, "--pos-label yes names the class"),
+    "no class of a quantity": (lines(), ("--pos-label", "yes"), 4, "--pos-label yes names the"),
     "a category for a target": (lines(), ("--categorical", "y"), 4, "write it as numbers, or pass "
                                 "--task classification"),
     "many rows": (lines(), ("--rows", "999"), 4, "--rows 999 is more than the 500 that a page "

@@ -11,7 +11,7 @@ import xgboost.dask
 from distributed import Client, LocalCluster
 
 import dfi
-from dfi._models.cluster import Split
+from dfi._models.cluster import TicketSplit
 from dfi._models.seeds import Seeds
 from tests.streams.slices import Slices
 
@@ -57,7 +57,7 @@ def test_models_are_those_of_all_training_rows(module, client, table):
         near = lightgbm.LGBMRegressor(verbose=-1, **SMALL)
     options = {**OPTIONS, "form": "loco", "sample_weight": "w"}
     found = dfi.explain(dd.from_pandas(table, npartitions=1), "y", far, **options)
-    folds = Split.of(Seeds.of(0), 2).folds(np.arange(N))
+    folds = TicketSplit.of(Seeds.of(0), 2).folds(np.arange(N))
     splits = [(fold.train, fold.test) for fold in folds]
     local = dfi.explain(table, "y", near, **{**options, "cv": splits})
     assert found.scores == pytest.approx(local.scores, rel=0.02, abs=0.02 * local.scores.max())
@@ -75,7 +75,7 @@ def test_halves_and_classes(client, table):
 
 
 def test_halves_have_no_row_in_common():
-    split, places = Split.of(Seeds.of(3), 4), np.arange(999)
+    split, places = TicketSplit.of(Seeds.of(3), 4), np.arange(999)
     for k, fold in enumerate(split.folds(places)):
         one, other = (split.trains(places, k, half) for half in range(2))
         assert not (one & other).any()

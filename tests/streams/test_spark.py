@@ -121,7 +121,7 @@ def test_rows_that_were_moved_are_known_by_their_content(parts):
     rows = parts.drop("id", "w", "c")
     (one, data), (other, _) = (rows_of(rows.repartition(count)) for count in (5, 2))
     assert np.array_equal(one, other)
-    assert data.told == {"rows_known_by": "the content of a row"}
+    assert data.facts == {"rows_known_by": "the content of a row"}
 
 
 def test_a_worker_that_is_killed(spark, table, tmp_path):

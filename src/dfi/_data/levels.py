@@ -208,24 +208,26 @@ class Values:
 
 
 @dataclass(frozen=True, eq=False)
-class Rows:
+class DistinctRows:
     """The different rows of a table, by numbers made of them; None where they are enough."""
 
     found: Hashes | None
 
     @classmethod
-    def of(cls, hashes: Hashes) -> Rows:
+    def of(cls, hashes: Hashes) -> DistinctRows:
         if len(hashes) > 2 * MOST_ROWS and len(np.unique(hashes[: MOST_ROWS + 1])) > MOST_ROWS:
             return cls(None)
         return cls(np.unique(hashes))._bounded()
 
-    def merge(self, other: Rows) -> Rows:
+    def merge(self, other: DistinctRows) -> DistinctRows:
         if self.found is None or other.found is None:
-            return Rows(None)
-        return Rows(np.union1d(self.found, other.found))._bounded()
+            return DistinctRows(None)
+        return DistinctRows(np.union1d(self.found, other.found))._bounded()
 
-    def _bounded(self) -> Rows:
-        return Rows(None) if self.found is not None and len(self.found) > MOST_ROWS else self
+    def _bounded(self) -> DistinctRows:
+        return (
+            DistinctRows(None) if self.found is not None and len(self.found) > MOST_ROWS else self
+        )
 
     @property
     def count(self) -> int:
@@ -313,11 +315,11 @@ def read_levels(
 
 
 def different_rows(matrix: Floats, present: Bools | None = None) -> int:
-    rows = Rows(np.empty(0, dtype=np.uint64))
+    rows = DistinctRows(np.empty(0, dtype=np.uint64))
     for block in _blocks(matrix, present):
         if rows.found is not None:
             bits = (number_bits(block[:, j]) for j in range(block.shape[1]))
-            rows = rows.merge(Rows.of(hashed(bits, len(block))))
+            rows = rows.merge(DistinctRows.of(hashed(bits, len(block))))
     return rows.count
 
 

@@ -69,7 +69,7 @@ class Survival:
 
     times: Times
     horizon: float
-    told: Mapping[str, object]
+    facts: Mapping[str, object]
     brier: float
 
     def take(self, rows: Bools | Ints) -> Survival:
@@ -77,7 +77,7 @@ class Survival:
 
 
 @dataclass(frozen=True, eq=False)
-class Levels:
+class QuantileLevels:
     """Explained levels of a distribution, their quantiles, and two ``beside`` a single one."""
 
     levels: tuple[float, ...]
@@ -119,7 +119,7 @@ class Outcome:
     members: tuple[Outcome, ...] = field(default=(), repr=False)
     effect: Mapping[str, object] = field(default_factory=dict, repr=False)
     survival: Survival | None = field(default=None, repr=False)
-    distribution: Levels | None = field(default=None, repr=False)
+    distribution: QuantileLevels | None = field(default=None, repr=False)
     diagnostics: Mapping[str, object] = field(default_factory=dict, repr=False)
     findings: tuple[Finding, ...] = field(default=(), repr=False)
     strata: int = field(default=2, repr=False)
@@ -146,7 +146,7 @@ class Outcome:
         if self.effect:
             found["effect"] = dict(self.effect)
         if self.survival is not None:
-            found["survival"] = dict(self.survival.told)
+            found["survival"] = dict(self.survival.facts)
         if self.distribution is not None:
             levels = self.distribution
             found["distribution"] = {

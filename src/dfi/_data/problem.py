@@ -128,7 +128,7 @@ class Data:
     ``means``: the outcome's mean over all rows of such a table, and that of each class, by name;
     ``fit``: the rows that models are fitted on, ascending; None for all. Other rows are only held
     out; ``kept``: which rows of the caller's table these are, where some were left out; ``labels``:
-    the names of the rows of the caller's table, all of them; ``told``: what a specification says
+    the names of the rows of the caller's table, all of them; ``facts``: what a specification says
     of how the rows were found.
     """
 
@@ -146,7 +146,7 @@ class Data:
     fit: Ints | None = None
     kept: Bools | None = None
     labels: Native | None = None
-    told: Mapping[str, object] = field(default_factory=dict)
+    facts: Mapping[str, object] = field(default_factory=dict)
 
     matrix: Floats = field(init=False, repr=False)
     y: Floats = field(init=False, repr=False)

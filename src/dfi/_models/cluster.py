@@ -59,7 +59,7 @@ def local_twin(estimator: Estimator) -> Estimator:
 
 
 @dataclass(frozen=True)
-class Split:
+class TicketSplit:
     """The folds of a table, and the halves of what they are trained on, by tickets."""
 
     fold_seed: np.random.SeedSequence
@@ -67,7 +67,7 @@ class Split:
     n_folds: int
 
     @classmethod
-    def of(cls, seeds: Seeds, n_folds: int) -> Split:
+    def of(cls, seeds: Seeds, n_folds: int) -> TicketSplit:
         fold, half = seeds.child("split"), seeds.child("halves")
         return cls(fold.sequence(), half.sequence(), n_folds)
 
@@ -92,7 +92,7 @@ class _Rows:
     encoder: Encoder
     table: Table
     view: View
-    split: Split
+    split: TicketSplit
     fold: int
     half: int | None
 
@@ -126,7 +126,7 @@ def cluster_fit(
     estimator: Estimator,
     data: Data,
     training: Training,
-    split: Split,
+    split: TicketSplit,
     *,
     seeds: Seeds,
     advance: Advance | None = None,
@@ -156,7 +156,7 @@ def _arrays(
     source: StreamedSource,
     table: Table,
     learner: Estimator,
-    split: Split,
+    split: TicketSplit,
     fold: int,
     half: int | None,
 ) -> tuple[Native, Native, Native]:
@@ -223,7 +223,7 @@ def cluster_split(
     n_repeats: int | None,
     loss: Loss,
     seeds: Seeds,
-) -> Split:
+) -> TicketSplit:
     check_cluster(estimator, data)
     name = type(estimator).__name__
     if not isinstance(cv, int | np.integer) or isinstance(cv, bool) or cv < 2:
@@ -241,4 +241,4 @@ def cluster_split(
             f"{argument('loss', 'log-loss')} scales the margins of a classifier on further rows, "
             f"and {name} is fitted on the workers: use {argument('loss', 'brier')}"
         )
-    return Split.of(seeds, int(cv))
+    return TicketSplit.of(seeds, int(cv))

@@ -197,7 +197,7 @@ class CoxMean(BentHingeNetwork):
         width = max(float(high - low), 1e-9) / (self.n_units - 2)
         starts = low + width * (np.arange(self.n_units) - 2)
         grid = np.linspace(low, high, GRID)
-        expected = model.expected(grid, horizon, known.told["target"] == "probability")
+        expected = model.expected(grid, horizon, known.facts["target"] == "probability")
         # a bend is as long as two steps
         scale = BEND / (2.0 * width)
         design = np.column_stack([bent_hinge(scale * (grid[:, None] - starts)), np.ones(GRID)])

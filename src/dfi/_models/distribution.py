@@ -25,7 +25,7 @@ from sklearn.base import BaseEstimator, RegressorMixin, clone
 from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import check_is_fitted
 
-from dfi._data.outcome import Levels, Outcome
+from dfi._data.outcome import Outcome, QuantileLevels
 from dfi._models.stack import SuperLearner
 from dfi._models.weighted import weight_arguments, weight_names
 
@@ -209,7 +209,7 @@ def distribution_outcome(
     distinct, first = np.unique(y[order], return_index=True)
     held = np.add.reduceat(mass, first)
     middles = (np.cumsum(held) - 0.5 * held) / mass.sum()
-    known = Levels(levels, thresholds, middles[np.searchsorted(distinct, y)])
+    known = QuantileLevels(levels, thresholds, middles[np.searchsorted(distinct, y)])
     members = tuple(
         Outcome((y <= threshold) * share, f"{name} ≤ {threshold:.4g} (quantile {at:.2g})", "real")
         for at, threshold in zip(levels, thresholds, strict=True)

@@ -67,7 +67,7 @@ if TYPE_CHECKING:
     from dfi._data.source import RowSource
     from dfi._data.table import Table
     from dfi._data.weights import Weights
-    from dfi._models.cluster import Split
+    from dfi._models.cluster import TicketSplit
     from dfi._models.crossfit import CrossFit, Training
     from dfi._models.predictor import Predictor
     from dfi._models.quality import Quality
@@ -178,7 +178,7 @@ class Fits:
     whole: Fits | None = field(default=None, repr=False)
     member: bool = False
     place: int = 0
-    cluster: tuple[EstimatorLike, Split] | None = None
+    cluster: tuple[EstimatorLike, TicketSplit] | None = None
     cache: Cache = field(default_factory=Cache, repr=False)
     table: Table = field(init=False, repr=False)
     outcome: Outcome = field(init=False, repr=False)

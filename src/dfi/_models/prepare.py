@@ -21,7 +21,7 @@ from dfi._data.source import sampled_places, tickets
 from dfi._data.streams.gather import gather_frame
 from dfi._data.streams.keys import sorted_by_key
 from dfi._data.streams.parts import unwatched
-from dfi._data.streams.read import is_stream, open_stream, told_rows
+from dfi._data.streams.read import facts_of_rows, is_stream, open_stream
 from dfi._data.survival import Times, are_times, check_horizons, read_times
 from dfi._models.adapters import survival_model
 from dfi._models.censoring import survival_outcome
@@ -140,7 +140,7 @@ def prepare(
     times = take_times(given)
     given["counted"] = chosen is not None and chosen.domain == "positive"
     watch: Watch = partial(progress_bar, progress)
-    told: Mapping[str, object] = {}
+    facts: Mapping[str, object] = {}
     as_frame = not samples or clusters is not None or several or target is not None
     if is_stream(X):
         check_streamed(cv)
@@ -148,11 +148,11 @@ def prepare(
         data = read_streamed(given, seeds, watch, prefit=prefit)
     else:
         if is_stream(X):
-            given, told = take_frame(given, seeds, watch)
+            given, facts = take_frame(given, seeds, watch)
         elif row_id is not None:
             given["X"] = sorted_by_key(X, row_id, given)
-            told = told_rows(row_id, keyed=True)
-        data = replace(read_data(**taken_by(read_data, given), prefit=prefit), told=told)
+            facts = facts_of_rows(row_id, keyed=True)
+        data = replace(read_data(**taken_by(read_data, given), prefit=prefit), facts=facts)
         data = with_fit_rows(data, fit_rows, seeds, cv=cv, prefit=prefit)
     rest = {**given, "data": data, "loss": chosen, "seeds": seeds}
     if times is not None:
@@ -345,7 +345,7 @@ def take_frame(
             f"{role} is a {type(value).__name__}, but {TABLE} is a table that is not in memory: "
             f"name the column of {TABLE} that holds it, {argument(role, ...)}"
         )
-    frame, told = gather_frame(
+    frame, facts = gather_frame(
         given["X"], seeds.child(ORDER).sequence(), row_id=row_id, together=clusters, watch=watch
     )
     if row_id is not None:
@@ -354,7 +354,7 @@ def take_frame(
         frame, clusters = split_column(frame, clusters, "clusters", "the clusters")
     if several_named(y):
         frame, y = split_columns(frame, list(y), "y")
-    return {**given, "X": frame, "y": y, "clusters": clusters, "row_id": None}, told
+    return {**given, "X": frame, "y": y, "clusters": clusters, "row_id": None}, facts
 
 
 def read_streamed(given: Mapping[str, Any], seeds: Seeds, watch: Watch, *, prefit: bool) -> Data:

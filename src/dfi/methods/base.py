@@ -18,7 +18,7 @@ from dfi._scoring.scores import pool
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from dfi._data.outcome import Levels
+    from dfi._data.outcome import QuantileLevels
     from dfi._data.weights import Weights
     from dfi._lines.base import LineModel
     from dfi._models.crossfit import FoldModels
@@ -259,7 +259,7 @@ def summed(
 
 
 def with_thresholds(
-    part: MethodResult, levels: Levels, y: Floats, weights: Weights
+    part: MethodResult, levels: QuantileLevels, y: Floats, weights: Weights
 ) -> MethodResult:
     r"""Return a mean over thresholds whose own error is counted, and so is that of each of them.
 

@@ -13,7 +13,7 @@ from dfi._data import source as sources
 from dfi._data.source import sampled_places
 from dfi._data.streams.keys import CHANGED, duplicate, rows_at
 from dfi._data.streams.parts import open_part, unwatched
-from dfi._data.streams.read import check_named, open_parts, told_rows
+from dfi._data.streams.read import check_named, facts_of_rows, open_parts
 from dfi._data.streams.schema import Roles, check_names, starts_of
 from dfi._data.streams.streamed import DrawWork
 from dfi._parameters import TABLE
@@ -107,10 +107,10 @@ def gather_frame(
     frame = rows_at(
         _joined([piece for _, piece in found.pieces], partitions), np.argsort(places, kind="stable")
     )
-    told: dict[str, object] = dict(told_rows(row_id, keyed=roles.keyed and together is None))
+    facts: dict[str, object] = dict(facts_of_rows(row_id, keyed=roles.keyed and together is None))
     if len(places) < n:
-        told |= {"gathered_rows": len(places), "gathered_of": n}
-    return frame, told
+        facts |= {"gathered_rows": len(places), "gathered_of": n}
+    return frame, facts
 
 
 def _taken(

@@ -85,7 +85,7 @@ class Stream:
             source=None if whole else source,
             places=None if whole else rows.places,
             means={} if whole else self._means(),
-            told=told_rows(roles.row_id, keyed=roles.keyed),
+            facts=facts_of_rows(roles.row_id, keyed=roles.keyed),
         )
         members = data.outcome.members or (data.outcome,)
         if not whole and all(np.ptp(member.values) == 0 for member in members):
@@ -112,7 +112,7 @@ class Stream:
         return {one.name: float(mass @ one.values / mass.sum()) for one in shown}
 
 
-def told_rows(row_id: str | None, *, keyed: bool) -> dict[str, str]:
+def facts_of_rows(row_id: str | None, *, keyed: bool) -> dict[str, str]:
     if not keyed:
         return {}
     by = "the content of a row" if row_id is None else f"the column {row_id!r}"

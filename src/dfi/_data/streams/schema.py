@@ -14,7 +14,7 @@ from dfi._data.columns import EXACT_WHOLE, Column, Kind, Reading, levels_that_oc
 from dfi._data.levels import (
     MOST_ROWS,
     ColumnValues,
-    Rows,
+    DistinctRows,
     Values,
     hashed,
     levels_of,
@@ -289,7 +289,7 @@ class SchemaState:
     target_mean: float
     masses: Mapping[object, float] | None
     weights: WeightState
-    rows: Rows
+    rows: DistinctRows
 
     @property
     def used(self) -> int:
@@ -540,11 +540,11 @@ def _masses(target: Reading, mass: Floats) -> dict[object, float] | None:
     return found
 
 
-def _different(readings: Sequence[Reading], places: Ints) -> Rows:
+def _different(readings: Sequence[Reading], places: Ints) -> DistinctRows:
     for count in (MOST_ROWS + MOST_ROWS // 8, len(places)):
         some = places[:count]
         bits = (_hashes(reading.take(some)) for reading in readings)
-        rows = Rows.of(hashed(bits, len(some)))
+        rows = DistinctRows.of(hashed(bits, len(some)))
         if rows.found is None or count >= len(places):
             return rows
     return rows

@@ -136,16 +136,16 @@ class BlockWork(Generic[State]):
         return used, None if total is None else Counted(used, total)
 
 
-class Rows(NamedTuple):
+class GatheredRows(NamedTuple):
     places: Ints
     matrix: Floats
     mass: Floats
     y: Floats
 
-    def at(self, places: Ints) -> Rows:
+    def at(self, places: Ints) -> GatheredRows:
         rows = np.flatnonzero(np.isin(self.places, places))
         rows = rows[np.argsort(self.places[rows], kind="stable")]
-        return Rows(
+        return GatheredRows(
             unique_keys(self.places[rows]), self.matrix[rows], self.mass[rows], self.y[rows]
         )
 
@@ -154,13 +154,13 @@ class Rows(NamedTuple):
 class Gathered:
     """Rows in pieces, so many are put together only once."""
 
-    pieces: tuple[Rows, ...]
+    pieces: tuple[GatheredRows, ...]
 
     def merge(self, other: Gathered) -> Gathered:
         return Gathered((*self.pieces, *other.pieces))
 
-    def rows(self) -> Rows:
-        return Rows(*(np.concatenate(arrays) for arrays in zip(*self.pieces, strict=True)))
+    def rows(self) -> GatheredRows:
+        return GatheredRows(*(np.concatenate(arrays) for arrays in zip(*self.pieces, strict=True)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -171,11 +171,11 @@ class Gather:
         if not isinstance(block, OutcomeBlock):
             raise TypeError("rows are gathered with their outcome")
         here = block.places
+        rows: slice | Ints = slice(None)
         if self.places is not None:
             rows = np.flatnonzero(np.isin(here, self.places))
-            here = here[rows]
-            return Gathered((Rows(here, block.matrix[rows], block.mass[rows], block.y[rows]),))
-        return Gathered((Rows(here, block.matrix, block.mass, block.y),))
+        found = GatheredRows(here[rows], block.matrix[rows], block.mass[rows], block.y[rows])
+        return Gathered((found,))
 
 
 @dataclass(frozen=True, eq=False)
@@ -220,7 +220,7 @@ class StreamedSource(RowSource):
     n_rows: int
     total: float
     watch: Watch = field(default=unwatched)
-    _kept: list[tuple[Ints, Rows]] = field(default_factory=list, repr=False)
+    _kept: list[tuple[Ints, GatheredRows]] = field(default_factory=list, repr=False)
 
     @property
     def width(self) -> int:
@@ -270,7 +270,7 @@ class StreamedSource(RowSource):
             own.check(roles.row_id)
         return [np.sort(own.keys) for own in found]
 
-    def gather(self, draw: tuple[int, np.random.SeedSequence] | None) -> Rows:
+    def gather(self, draw: tuple[int, np.random.SeedSequence] | None) -> GatheredRows:
         row_id = self.encoder.roles.row_id
         if draw is None:
             found = self.reduce(Gather(None), "gathering rows").rows()
@@ -294,7 +294,7 @@ class StreamedSource(RowSource):
         rows = self._at(places)
         return rows.matrix, Weights(rows.mass, self.kind)
 
-    def _at(self, places: Ints) -> Rows:
+    def _at(self, places: Ints) -> GatheredRows:
         for known, rows in self._kept:
             if np.isin(places, known, assume_unique=True).all():
                 return rows.at(places)
