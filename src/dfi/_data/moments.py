@@ -40,14 +40,11 @@ ROWS_OF_ROOT = 2048
 
 @dataclass(frozen=True, eq=False)
 class Moments:
-    """The moments of some rows.
+    """The moments of some rows: their mean is ``pivot`` + ``offset``.
 
-    ``mass``, ``squares``: the sums of their weights and of the squares of these; ``count``: how
-    many have a positive weight; ``pivot``, ``offset``: shape (p,), their mean is the sum of both;
-    ``root``: shape (k, p), its cross products are those of the centred rows; ``low``, ``high``:
-    shape (p,): The least and the largest values among the rows of positive weight; ``first``: shape
-    (p,): The place of the first row, of any weight, in which a column is positive; the largest
-    integer where there is none.
+    ``mass``, ``squares``: sums of weights and of their squares; ``count``, ``low``, ``high``: of
+    rows of positive weight; ``root``: its cross products are those of the centred rows; ``first``:
+    the place of the first row in which a column is positive, else the largest integer.
     """
 
     mass: float

@@ -94,20 +94,13 @@ class QuantileLevels:
 class Outcome:
     """The values to be explained, finite and not all equal, under the name that they came by.
 
-    ``values``: shape (n,), the quantity; 1 for the explained class of two and 0 for the other; the
-    number of the class for more; the first of several outcomes; ``kind``: ``"binary"``: two
-    classes, or only 0 and 1; ``"count"``: non-negative integers whose loss says that they count
-    something; ``"classes"``: three or more; ``"several"``: several quantities; ``classes``: the
-    names of the classes, those of two with the explained one last; ``labels``: the classes as they
-    came; ``named``: whether classes came as labels, not as numbers 0 and 1 or booleans;
-    ``members``: one for each class (of three or more), or for each of several outcomes: the whole
-    is explained by the sum of them; ``effect``: what a result tells of the treatment whose effect
-    this is; empty for what was observed; ``survival``: the times behind an outcome of censored
-    rows; ``distribution``: the levels of one that is explained; ``diagnostics``, ``findings``: what
-    else a result tells of the outcome; ``strata``: different values up to which folds share them
-    out equally; ``place``, ``among``: of a class: its number among all classes of ``y``, and how
-    many there are; ``sorted``: whether the classes are numbered in their natural order: categories
-    may have another.
+    ``values``: the quantity; 1 for the explained class of two; the number of the class for more.
+    ``kind``: ``"binary"`` also for 0 and 1, ``"count"`` where the loss says so. ``classes`` and
+    ``labels``: as text and as they came, of two the explained one last; ``named``: whether they
+    came as labels. ``members``: the outcome of each class or column, whose sum explains the whole.
+    ``strata``: different values up to which folds share them out equally. ``place``, ``among``: of
+    a class its number among all classes, and how many there are; ``sorted``: whether these are in
+    their natural order.
     """
 
     values: Floats

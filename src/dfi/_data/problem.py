@@ -119,17 +119,13 @@ class Blocks:
 class Data:
     """What was observed: made by :func:`read_data`, never changed.
 
-    ``weighted``: whether weights were given: only then do they reach the regressions; ``groups``:
-    the groups of columns that were given; ``row_groups``: A label per row; rows with one label stay
-    together wherever rows are split, and the ``weights`` have them as clusters; ``joint``: whether
-    groups are the units, each scored as one, and not sums of columns; ``dropped``: the rows of the
-    caller's table that were left out because a value is missing; ``source``: all rows of a table
-    that is not in memory, of which the ``table`` has some; ``places``: their places in it;
-    ``means``: the outcome's mean over all rows of such a table, and that of each class, by name;
-    ``fit``: the rows that models are fitted on, ascending; None for all. Other rows are only held
-    out; ``kept``: which rows of the caller's table these are, where some were left out; ``labels``:
-    the names of the rows of the caller's table, all of them; ``facts``: what a specification says
-    of how the rows were found.
+    ``weighted``: whether weights were passed, which only then reach the regressions;
+    ``row_groups``: clusters, which stay together wherever rows are split; ``joint``: whether groups
+    are the units; ``dropped``: rows left out for missing values, ``kept`` the others, ``labels``
+    the names of all. Of a table that is not in memory, ``source`` has all rows, ``places`` says
+    where those here stand, ``means`` has the outcome's mean, or that of each class. ``fit``: rows
+    that models are fitted on (None: all), others are only held out; ``facts``: what a specification
+    says of the rows.
     """
 
     table: Table

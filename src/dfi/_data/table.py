@@ -75,14 +75,11 @@ class Known:
 class Table:
     """A table of numbers that remembers the table it was read from.
 
-    In ``matrix``, which is finite, real, integer and boolean columns are as they were, beside those
-    with missing values a column of indicators; a categorical column with two levels, a missing one
-    counted, is one 0/1 column, with more a full one-hot block, with one a constant. ``columns``
-    are the units that are given scores, ``header`` the column index of a pandas frame, and
-    ``present`` the rows whose values count as observed (None: all). Of a table that these rows are
-    only a sample of, ``known`` says what all of its rows showed; ``everyday`` is what was done to
-    columns of a raw frame; ``gaps`` are columns of numbers with missing values: each is a value and
-    an indicator.
+    ``matrix`` is finite: numbers and booleans as they were, with an indicator beside those that
+    have missing values; a category is one 0/1 column for two levels, else a one-hot block.
+    ``header`` is the column index of a pandas frame, ``present`` marks rows whose values count as
+    observed (None: all), ``known`` is what all rows showed of which these are a sample; ``gaps`` are
+    columns of numbers with missing values.
     """
 
     matrix: Floats

@@ -73,12 +73,10 @@ class Nuisances:
 class Overlap:
     r"""How far the rows of arms can be compared.
 
-    ``clip``: propensities are kept between ``clip`` and ``1 - clip``; ``clipped``: share of the
-    rows with a propensity beyond; ``least``, ``most``: range of the propensities before that, of
-    two arms those of the treated; ``labels``: of the arms, of two the control first; ``rows``:
-    rows of each; ``effective``: how many equally weighted rows their inverse propensities make of
-    them, :math:`(\sum_i w_i)^2 / \sum_i w_i^2`; ``left``: the same as a share, of what there were
-    without the propensities.
+    ``clipped``: share of rows with a propensity outside of ``clip`` and ``1 - clip``; ``least``,
+    ``most``: their range before, of two arms that of the treated; ``effective``: rows that inverse
+    propensities make of an arm, :math:`(\sum_i w_i)^2 / \sum_i w_i^2`; ``left``: the same as a
+    share.
     """
 
     clip: float

@@ -90,16 +90,11 @@ class Spot:
 
 @dataclass(frozen=True, eq=False)
 class ColumnState:
-    """What some rows show of a column.
+    """What some rows show of a column; "counted" are rows of positive weight.
 
-    ``name``, ``kind``, ``dtype``: as read; the kind is None where nothing is observed that tells
-    it; ``where``: the part that told the kind; ``n_observed``: rows that are neither missing nor
-    infinite; ``mean``: the mean of the observed numbers; ``span``, ``counted_span``: their range,
-    and that in rows of positive weight; ``declared``: the levels that a dtype declares, the same in
-    all parts; ``levels``: those that occur; None where they are too many; ``counted_levels``: those
-    of rows of positive weight; ``values``: different numbers in rows of positive weight;
-    ``counted_missing``: missing ones among these rows; ``gap``: what stands for a missing value in
-    a column of objects; ``text``: whether its categories are plain strings in some part.
+    ``kind`` is None where nothing observed tells it, ``where`` the part that told it; ``levels`` is
+    None where they are too many; ``values`` are different numbers; ``gap`` stands for a missing
+    value in a column of objects; ``text``: whether categories are plain strings in some part.
     """
 
     name: str
@@ -272,12 +267,9 @@ class WeightState:
 class SchemaState:
     """What some rows show of all columns: the sum that the first pass takes.
 
-    ``counts``: the rows of each part that are used; ``n_rows``: the rows, with those that are left
-    out because a value is missing; ``columns``: those of the features; ``gaps``: where features are
-    missing in all rows, those that are left out with them; ``target``: the outcome's, all of its
-    rows of positive weight or not; ``target_gaps``: rows without an outcome that are used;
-    ``target_numbers``: the outcome's different numbers; ``masses``: the weight of each label, or of
-    each of a few numbers, of the outcome.
+    ``counts``: the used rows of each part; ``n_rows``: with those that are left out; ``gaps`` of
+    the features in all rows, ``target_gaps`` in used ones; ``masses``: the weight of each label, or
+    of each of a few numbers, of the outcome.
     """
 
     counts: tuple[int, ...]
