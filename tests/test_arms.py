@@ -137,7 +137,7 @@ def test_a_dose_has_the_effect_of_a_unit():
 @pytest.mark.filterwarnings("ignore::dfi.warnings.WeakModelWarning")
 def test_a_dose_that_columns_tell_has_no_effect_to_compare():
     y = X["a"] + X["b"]
-    with pytest.raises(ValueError, match=r"tell the dose .* nothing to compare; leave out columns"):
+    with pytest.raises(ValueError, match=r"determine the dose .* to compare; leave out columns"):
         dfi.effects(X, y, 2 * X["a"] + X["c"], "linear", propensity_model="linear", **QUICK)
     rng = np.random.default_rng(0)
     nearly = X["a"] + 0.27 * rng.normal(size=1500)

@@ -570,7 +570,7 @@ REFUSED = {
     "propensity of 1": (
         lambda: dfi.effects(X, Y, ARM, "linear", outcome_model="linear", propensity_model=1),
         ValueError,
-        "propensity_model has 1 among known probabilities, which lie strictly between 0 and 1",
+        "propensity_model has the probability 1, but each must lie strictly between 0 and 1",
     ),
     "propensity of other rows": (
         lambda: dfi.effects(

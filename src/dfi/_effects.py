@@ -532,9 +532,9 @@ def _propensity(given: Estimator, data: Data, arms: Arms) -> Estimator:
     outside = ~((values > 0.0) & (values < 1.0))
     if outside.any():
         raise ValueError(
-            f"propensity_model has {values[outside][0]:.6g} among known probabilities, which lie "
-            "strictly between 0 and 1: rows that could have had one arm only have no effect that "
-            "data can tell; leave them out"
+            f"propensity_model has the probability {values[outside][0]:.6g}, but each must lie "
+            "strictly between 0 and 1: leave out rows that could have had one arm only, whose "
+            "effect is not identified"
         )
     if len(values) == 1:
         return np.vstack([1.0 - values, values])

@@ -216,7 +216,7 @@ def test_files_that_change_on_the_way(rows, table, tmp_path, monkeypatch):
         yield from read(*args)
 
     monkeypatch.setattr(files, "_batches", batches)
-    refused("a.parquet is not what it was when it was read first: keep the data as they are", path)
+    refused("a.parquet changed after it was first read: leave the data as they are", path)
 
 
 def test_datasets(table, folder, whole, same, tmp_path):
@@ -260,7 +260,7 @@ def test_a_lazy_frame_that_is_not_the_same_again(table):
         asked.append(1)
         return part[: N - len(asked)]
 
-    refused("X is not what it was when it was read first", table.lazy().map_batches(fewer))
+    refused("X changed after it was first read", table.lazy().map_batches(fewer))
 
 
 def test_numbers_of_numpy_are_numbers(table):

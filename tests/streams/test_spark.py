@@ -161,7 +161,7 @@ def test_a_table_that_changes_between_passes(spark, table, tmp_path, monkeypatch
 
     monkeypatch.setattr(sparks.SparkParts, "reduce", signed)
     rows = spark.createDataFrame(numbers)
-    with pytest.raises(ValueError, match="X is not what it was when it was read first"):
+    with pytest.raises(ValueError, match="X changed after it was first read"):
         dfi.explain(rows.mapInArrow(shifted, rows.schema), "y", **OPTIONS)
 
 

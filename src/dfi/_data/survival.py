@@ -183,7 +183,7 @@ def _times(time: Vector, event: Vector, named: tuple[str, str]) -> Times:
         raise ValueError(
             f"{named[0]!r} has {int((values < 0).sum())} times below 0, the first in row "
             f"{int((values < 0).argmax())} ({values[values < 0][0]:g}): times count from the "
-            "moment at which the columns were known; events before that are no outcome"
+            "moment at which the columns were known; drop rows with an earlier event"
         )
     if not _is_flag(event):
         _refuse_events(event, named[1])
@@ -224,7 +224,7 @@ def _refuse_events(event: Vector, name: str) -> None:
 def check_horizons(horizon: object, times: Times) -> tuple[float, ...]:
     if horizon is None:
         raise InvalidParameterError(
-            f"how long is looked ahead decides the answer, but {argument('horizon')} is missing",
+            f"the answer depends on how far ahead it looks, but {argument('horizon')} is missing",
             "horizon",
             f"pass for instance {argument('horizon', times.proposed())}, up to which a tenth of "
             f"the rows is under observation; the last time is {times.time.max():g}",
@@ -254,8 +254,7 @@ def check_horizons(horizon: object, times: Times) -> tuple[float, ...]:
 def _check_reach(horizon: float, times: Times) -> None:
     if horizon > times.time.max():
         raise InvalidParameterError(
-            f"{argument('horizon', horizon)} lies beyond the last time, {times.time.max():g}: "
-            "nobody was observed as long",
+            f"{argument('horizon', horizon)} lies beyond the last time, {times.time.max():g}",
             "horizon",
             f"pass at most that, for instance {argument('horizon', times.proposed())}",
         )

@@ -213,8 +213,7 @@ def survival_fits(given: Mapping[str, Any], times: Times) -> Fits:
         estimator = survival_model(estimator, horizons, target)
     elif hasattr(estimator, "predict_survival_function"):
         raise InvalidParameterError(
-            f"{type(estimator).__name__} learns times, and what is learned here is a number for "
-            "each row that censoring has been taken out of",
+            f"{type(estimator).__name__} learns times, but the outcome is a number for each row",
             "estimator",
             "pass a regressor, or fit this model on other rows and pass "
             f"{argument('cv', 'prefit')}",

@@ -240,9 +240,9 @@ def fit_dose(
     average = float(fits.weights.mean(squared.values)[0])
     if not average > clip * float(np.var(dose.values)):
         raise ValueError(
-            f"the columns of X tell the dose {dose.name!r} but for "
-            f"{average / np.var(dose.values):.2g} of its variance: rows that are alike have the "
-            "same dose, and nothing to compare; leave out columns that only decide on the dose"
+            f"the columns of X determine the dose {dose.name!r} up to "
+            f"{average / np.var(dose.values):.2g} of its variance: similar rows have the same "
+            "dose, so there is nothing to compare; leave out columns that only predict the dose"
         )
     rest = outcome.values - np.nanmean(mean, axis=0)
     slope = np.full(mean.shape, np.nan)

@@ -30,9 +30,7 @@ if TYPE_CHECKING:
     from dfi._data.streams.parts import Opened
     from dfi._types import Frame, Ints, Native
 
-CHANGED = (
-    "is not what it was when it was read first: keep the data as they are until the result is there"
-)
+CHANGED = "changed after it was first read: leave the data as they are until the result is there"
 """What is said of data that change between two passes."""
 
 STEP = np.uint64(0x9E3779B97F4A7C15)
@@ -184,10 +182,10 @@ class Drawn:
             raise duplicate(row_id)
         if self.rows and float(self.copies @ self.copies) > MOST_COPIES * self.rows:
             raise ValueError(
-                f"rows of {TABLE} come in another order at each read, and are too much alike to be "
-                f"told apart by their values ({len(self.keys):,} different ones among "
-                f"{self.rows:,}): name a column that does, {argument('row_id', ...)}, or count "
-                f"equal rows and pass {argument('frequency_weight', ...)}"
+                f"rows of {TABLE} change their order at each read and are too similar to identify "
+                f"by their values ({len(self.keys):,} different among {self.rows:,}): name a "
+                f"column of ids, {argument('row_id', ...)}, or pass counts of equal rows, "
+                f"{argument('frequency_weight', ...)}"
             )
 
 
