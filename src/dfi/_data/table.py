@@ -78,8 +78,8 @@ class Table:
     ``matrix`` is finite: numbers and booleans as they were, with an indicator beside those that
     have missing values; a category is one 0/1 column for two levels, else a one-hot block.
     ``header`` is the column index of a pandas frame, ``present`` marks rows whose values count as
-    observed (None: all), ``known`` is what all rows showed of which these are a sample; ``gaps`` are
-    columns of numbers with missing values.
+    observed (None: all), ``known`` is what all rows showed of which these are a sample, ``gaps``
+    are columns of numbers with missing values.
     """
 
     matrix: Floats
