@@ -21,6 +21,7 @@ from dfi import _compiled as compiled
 from dfi._compiled import Kernel, only_ours
 from dfi._lines.trees import engine as engine_module
 from dfi._lines.trees.engine import line_moments
+from dfi._lines.trees.kernels_blocks import find_leaving
 from dfi._lines.trees.readers import read_trees
 from dfi._progress import telling_bar
 
@@ -61,6 +62,12 @@ def forest():
     return read_trees(model)[0], x
 
 
+def used_by(kernel):
+    if kernel == "shared":
+        return [engine_module.predict_sums, engine_module.arena_moments, find_leaving]
+    return [engine_module.predict_sums, getattr(engine_module, f"{kernel}_moments")]
+
+
 def everything(forest, kernel, kind, n=60):
     ensemble, x = forest
     ensemble = replace(ensemble, link="logistic" if kernel == "merged" else "identity")
@@ -72,8 +79,7 @@ def everything(forest, kernel, kind, n=60):
 @pytest.mark.parametrize("kernel", COMPILED_ANEW)
 def test_kernels_kept_on_disk_have_the_bits_of_those_in_memory(forest, kernel, kind, monkeypatch):
     kept = everything(forest, kernel, kind)
-    for name in ("predict_sums", f"{kernel}_moments"):
-        used = getattr(engine_module, name)
+    for used in used_by(kernel):
         monkeypatch.setattr(used, "dispatcher", compiled._uncached(used.function))
     for ours, theirs in zip(kept, everything(forest, kernel, kind), strict=True):
         np.testing.assert_array_equal(ours, theirs)
@@ -82,8 +88,7 @@ def test_kernels_kept_on_disk_have_the_bits_of_those_in_memory(forest, kernel, k
 @pytest.mark.parametrize("kernel", KERNELS)
 def test_the_bodies_of_kernels_run_outside_numba(forest, kernel, kind, monkeypatch):
     native = everything(forest, kernel, kind, n=4)
-    for name in ("predict_sums", f"{kernel}_moments"):
-        used = getattr(engine_module, name)
+    for used in used_by(kernel):
         monkeypatch.setattr(used, "dispatcher", used.function)
     for ours, theirs in zip(native, everything(forest, kernel, kind, n=4), strict=True):
         np.testing.assert_allclose(ours, theirs, rtol=0, atol=1e-12)
@@ -94,7 +99,7 @@ def test_rows_that_cannot_be_written_to_are_no_reason_to_compile(
     forest, kernel, kind, tmp_path, monkeypatch
 ):
     plain = everything(forest, kernel, kind)
-    used = [engine_module.predict_sums, getattr(engine_module, f"{kernel}_moments")]
+    used = used_by(kernel)
     before = [list(one.dispatcher.signatures) for one in used]
     ensemble, x = forest
     np.save(tmp_path / "x.npy", x)
