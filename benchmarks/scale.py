@@ -165,8 +165,8 @@ def ratios() -> Iterator[str]:
             )
     yield from (
         "",
-        "With 20,000 rows the errors ask for all of them, and the line means alone take longer than the ten fits: the",
-        "ratio asked for is missed there. One table was simulated; how many rows are needed depends on its noise.",
+        "With 20,000 rows the precision requires all of them, and the line means alone take longer than the ten fits, so the",
+        "target ratio is missed there. One table was simulated; how many rows are needed depends on its noise.",
     )
 
 
@@ -194,7 +194,7 @@ def rows() -> Iterator[str]:
         "Exponent of the rows in the CPU seconds of each stage, and those of the last size in brackets: "
         + ", ".join(f"{n:,}" for n in ROWS)
         + f" rows, 10 columns, boosting of 30 iterations, two folds. At most 1.1 is asked for. Below {SHORT} s",
-        "of the last size no exponent is told. The first size is explained as small tables are.",
+        "at the last size no exponent is shown. The first size is treated as a small table.",
         "",
         "<!-- record: rows -->",
         "| path | " + " | ".join(STAGES) + " | all |",

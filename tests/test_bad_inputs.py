@@ -337,7 +337,7 @@ def test_neither_model_nor_function():
 
 
 def test_cross_form_needs_two_models():
-    with refuses("form='cross' multiplies two models fitted on disjoint rows"):
+    with refuses("form='cross' needs two models fitted on disjoint rows"):
         explain(estimator=LinearRegression().fit(X, Y), cv="prefit", form="cross")
 
 

@@ -188,7 +188,7 @@ def test_unknown_loss():
 
 @pytest.mark.parametrize("form", ["cpi", "calibrated"])
 def test_forms_of_squared_errors(form):
-    with refuses(f"form='{form}' is about squared errors, but loss='log-loss' is none"):
+    with refuses(f"form='{form}' works with squared errors only, and loss='log-loss' is none"):
         explain(form=form, loss="log-loss")
 
 
@@ -199,14 +199,14 @@ def test_forms_of_two_models_without_a_generator(form):
 
 
 def test_transports_of_products_of_errors():
-    with refuses("transport='entropic' takes scores as products of errors, but loss='log-loss'"):
+    with refuses("transport='entropic' multiplies errors, which loss='log-loss'"):
         explain(transport="entropic", loss="log-loss")
 
 
 def test_shapley_values_of_groups_are_of_a_variance():
     groups = {"first": ["a", "b"], "last": ["c"]}
     result = explain(loss="log-loss", feature_groups=groups)
-    with refuses("Shapley values of groups add up to a variance, but loss='log-loss' is none"):
+    with refuses("Shapley values of groups divide a variance, but loss='log-loss' is none"):
         result.group(how="shapley")
 
 

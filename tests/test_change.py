@@ -322,7 +322,7 @@ def test_tables_that_do_not_overlap_have_no_parts():
     after["a"] += 6.0
     found = dfi.change(before, after, y="y", **QUICK)
     assert found.covariates is None
-    assert "told apart by a classifier" in found.reason
+    assert "a classifier separates the tables" in found.reason
     assert "'a'" in found.reason
     assert found.overlap["separated"] is True
     assert np.isfinite(found.table()["change"]).all()
@@ -383,7 +383,7 @@ def test_what_one_table_has_alone_is_named(change, words):
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"transport": "copula"}, "straight lines of transport='gaussian'"),
+        ({"transport": "copula"}, "only under transport='gaussian'"),
         ({"form": "cpi"}, "form='cpi' has no covariates and concept"),
         ({"loss": "poisson"}, "loss='poisson' is another"),
     ],
@@ -418,7 +418,7 @@ def refusals(small, quick, unlike):
         (lambda: dfi.change(pair, pair, y="y"), TypeError, "before is a pair"),
         (lambda: dfi.change([1.0], after, y="y"), TypeError, "before is a list"),
         (lambda: dfi.change(explained, after), TypeError, "two results or two tables"),
-        (lambda: dfi.change(explained, explained, cv=3), TypeError, "cv is about explaining"),
+        (lambda: dfi.change(explained, explained, cv=3), TypeError, "cv applies to tables"),
         (lambda: dfi.change(explained, explained, id="w"), TypeError, "id names a column"),
         (lambda: dfi.change(before, after, y="z"), ValueError, "y='z' names"),
         (

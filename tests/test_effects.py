@@ -607,12 +607,12 @@ REFUSED = {
     "treated of nothing": (
         lambda: dfi.effects(X, pseudo_outcome=Y, treated=1),
         TypeError,
-        "treated is about y and treatment, but pseudo_outcome takes their place: leave it out",
+        "treated needs y and treatment, but pseudo_outcome replaces them: leave it out",
     ),
     "models of nothing": (
         lambda: dfi.effects(X, pseudo_outcome=Y, propensity_model=0.5),
         TypeError,
-        "propensity_model is about y and treatment, but pseudo_outcome takes their place",
+        "propensity_model needs y and treatment, but pseudo_outcome replaces them",
     ),
     "pseudo-outcomes of text": (
         lambda: dfi.effects(X, pseudo_outcome=["a", "b"] * 100),

@@ -550,7 +550,7 @@ REFUSED = {
     "a page as a document": (lambda: explain().report("r.pdf"), "cannot be written as PDF: name"),
     "rows of another result": (
         lambda: explain(X[["a", "b"]]).report(rows=explain().local([0])).html(),
-        "rows are contributions to the predictions of another result",
+        "these belong to another result",
     ),
     "numbers that become classes": (
         lambda: dfi.change(

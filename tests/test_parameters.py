@@ -405,7 +405,7 @@ def test_what_is_missing_is_pythons_own_business():
 def test_simultaneous_levels_beyond_what_the_draws_can_tell_are_refused(result):
     """At level 0.9999 the band of 4000 draws would be narrower than intervals of single units."""
     assert np.isfinite(result.interval(0.9975, simultaneous=True)["ci_high"]).all()
-    message = r"level=0\.9999 is beyond what 4000 draws can tell .* a level of 0\.9975 or less"
+    message = r"level=0\.9999 needs more than 4000 draws .* a level of 0\.9975 or less"
     for call in (result.interval, result.table):
         with pytest.raises(ValueError, match=message):
             call(level=0.9999, simultaneous=True)

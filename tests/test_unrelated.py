@@ -251,7 +251,7 @@ def test_words_in_text_page_and_compact_table():
 def test_leading_sentence_of_an_unrelated_feature():
     X, y = data()
     page = report_html(explain(X, X[:, 0] + 0.1 * y, lambda rows: 1.1 * rows[:, 0]))
-    assert "Dependence too weak to find could give it up to" in page
+    assert "Dependence too weak to detect could give it up to" in page
 
 
 def test_unrelated_units_must_not_move():

@@ -2,9 +2,8 @@
 Beside SHAP, permutation and LOCO
 =================================
 
-Heavy cars have large engines, many cylinders and much power. What, then, decides about the miles
-per gallon? Four importances of the same boosting give four answers, because they ask four
-questions.
+Heavy cars have large engines, many cylinders and much power. So what determines the miles per
+gallon? Four importances of the same boosting give four answers, because they ask four questions.
 """
 
 # %%
@@ -36,8 +35,8 @@ X.corr().round(2)
 
 # %%
 # One model, fitted on two thirds of the cars and explained on the rest. ``cv="prefit"`` tells dfi
-# to take it as it is. Its verdict, ``disentangled.trust``, names a car that holds half of the
-# squared influence on acceleration: that score is not to be relied on.
+# not to refit it. Its verdict, ``disentangled.trust``, names a car that holds half of the squared
+# influence on acceleration: do not rely on that score.
 
 train_X, test_X, train_y, test_y = train_test_split(X, y, test_size=1 / 3, random_state=0)
 model = lightgbm.LGBMRegressor(n_estimators=40, num_leaves=8, n_jobs=1, verbose=-1)
@@ -50,8 +49,8 @@ permuted = permutation_importance(
 )
 
 # %%
-# LOCO refits without each column, so it is not about this one model but about what boosting can do
-# with the others.
+# LOCO refits without each column, so it describes what boosting can do with the others, not this
+# one model.
 
 loco = dfi.compare(X, y, ["loco"], estimator=model, cv=3)["loco"]
 
@@ -85,12 +84,12 @@ ax.spines[["top", "right"]].set_visible(False)
 # LOCO         what is lost when models do without it?              nothing for either copy
 # ===========  ===================================================  ============================
 #
-# All agree that the model year matters: nothing else in the table stands in for it. They part over
-# the engine. The boosting splits mostly on a few columns of the four that describe the size of a
-# car, and SHAP and permutation report that choice. LOCO says that none of the four is needed. dfi
-# spreads the signal of "a large car" over the columns that express it.
+# All agree that the model year matters: nothing else in the table can replace it. They disagree
+# about the engine. The boosting splits mostly on a few columns of the four that describe the size
+# of a car, and SHAP and permutation report that choice. LOCO says that none of the four is needed.
+# dfi spreads the signal of "a large car" over the columns that express it.
 #
-# Only two of them say how sure they are:
+# Only two of them come with uncertainty:
 
 disentangled.table().round(2)
 

@@ -41,12 +41,12 @@ for name in ("dfi", "loco"):
     print(f"{name:5} the six counts together: {six / explained:.0%} of what is explained")
 
 # %%
-# Leaving out one count costs little because five others stand in for it. That is a true statement
-# about *refitting without a column*, and a poor summary of *what salaries go with*. The
-# disentangled scores divide the shared signal among the columns that express it.
+# Leaving out one count costs little because five others replace it. That is a true statement about
+# *refitting without a column*, and a poor summary of *what salaries go with*. The disentangled
+# scores divide the shared signal among the columns that express it.
 #
-# Who shares with whom? Each row of this picture is a feature, each column a latent coordinate; a
-# dark-to-bright row tells from which coordinates the feature gets its score.
+# Who shares with whom? Each row of this picture is a feature, each column a latent coordinate; the
+# bright cells of a row show from which coordinates the feature gets its score.
 
 ax = comparison["dfi"].plot("attribution")
 
@@ -54,5 +54,5 @@ ax = comparison["dfi"].plot("attribution")
 # The decision
 # ------------
 # To *drop* a column, look at *loco*: nearly any single count can go. To say *what pays* in
-# baseball, look at *dfi*: a long career at the bat, in whichever of its six counts you read it.
-# Taking the first for an answer to the second question would have thrown the career away.
+# baseball, look at *dfi*: a long career at the bat, in whichever of its six counts you read it. If
+# you took the first for an answer to the second question, you would throw the career away.

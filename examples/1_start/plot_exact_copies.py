@@ -19,8 +19,8 @@ wages = survey[columns].assign(exper=survey["age"] - survey["educ"] - 6)
 wages[["age", "educ", "exper"]].head(3)
 
 # %%
-# It can be asked all the same. There are fewer independent directions than columns, and what the
-# directions carry is divided by how closely each column follows them.
+# You can still ask. There are fewer independent directions than columns, and the signal of each
+# direction is divided among the columns that follow it.
 
 result = dfi.explain(wages, "lwage", "linear")
 ax = result.plot()
@@ -32,8 +32,8 @@ print("columns:", len(result.names), " independent directions:", result.diagnost
 print("some columns are combinations of others:", result.diagnostics["collinear_units"])
 
 # %%
-# Nothing is lost and nothing is counted twice: without ``age`` the other two carry what it had,
-# and what is explained stays the same.
+# Nothing is lost and nothing is counted twice: without ``age`` the other two carry its signal, and
+# the explained variance stays the same.
 
 shorter = dfi.explain(wages.drop(columns="age"), "lwage", "linear")
 for label, part in (("with age", result), ("without age", shorter)):
@@ -42,8 +42,8 @@ for label, part in (("with age", result), ("without age", shorter)):
     print(f"{label:11}  R2 {part.quality.r2:.3f}, {' + '.join(columns)}: {share:.0%}")
 
 # %%
-# The extreme case is a column that is there twice, under two names. Each copy gets half; an
-# importance by leaving out would give both of them nothing.
+# The extreme case is a column that is there twice, under two names. Each copy gets half;
+# leave-one-out importance would give neither anything.
 
 doubled = wages.assign(schooling=wages["educ"])
 comparison = dfi.compare(doubled, "lwage", ["dfi", "loco"], estimator="linear")

@@ -2,9 +2,9 @@
 From a table to a decision
 ==========================
 
-A clinic measures ten things in 442 people with diabetes: age, sex, body mass index, blood
-pressure and six values from a blood sample (``s1`` to ``s6``). A year later somebody judges how
-far the disease has progressed. Which measurements carry that signal, and how sure is the answer?
+A clinic measures ten things in 442 people with diabetes: age, sex, body mass index, blood pressure
+and six values from a blood sample (``s1`` to ``s6``). A year later the progression of the disease
+is assessed. Which measurements carry that signal, and how sure is the answer?
 """
 
 # %%
@@ -26,14 +26,14 @@ result = dfi.explain(X, y, "linear")
 result
 
 # %%
-# Read ``share`` first: of everything that the models explain about progression, this part is
-# expressed through the feature. ``score`` is the same in units of the outcome's variance, with a
-# standard error, an interval, and a p-value that is adjusted for asking about ten features.
+# Read ``share`` first: it is the part of the explained variance that the feature accounts for.
+# ``score`` is the same in units of the outcome's variance, with a standard error, an interval, and
+# a p-value that is adjusted for asking about ten features.
 
 ax = result.plot()
 
 # %%
-# Filled bars can be told apart from zero, hollow ones cannot. How good was the model that all of
+# Filled bars differ significantly from zero, hollow ones do not. How good was the model that all of
 # this rests on? ``quality`` answers for rows that no model had seen.
 
 result.quality
@@ -51,8 +51,7 @@ print(result.contrast("bmi", "s5"))
 # %%
 # The decision
 # ------------
-# If only a few values can be measured at the next visit, these are the ones through which most of
-# the signal is expressed:
+# If only a few values can be measured at the next visit, these carry most of the signal:
 
 leading = result.table().head(3)
 print(", ".join(leading["feature"]))

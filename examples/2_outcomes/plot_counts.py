@@ -34,8 +34,8 @@ ax.spines[["top", "right"]].set_visible(False)
 
 # %%
 # Squared error takes the count as a quantity: an error of one child is as bad for nine children as
-# for none, so that the large counts have most of the say. Poisson deviance compares with the mean:
-# one child more than expected is much where one is expected, and little where six are.
+# for none, so large counts dominate. Poisson deviance is relative to the mean: one child more than
+# expected is a lot if one is expected, and little if six are.
 
 squared = dfi.explain(women, "children", "boosting")
 poisson = dfi.explain(women, "children", "boosting", loss="poisson")
@@ -52,8 +52,7 @@ for ax, result, title in zip(
     ax.set_title(title, loc="left", fontsize=10)
 
 # %%
-# Age leads under both losses: whoever is older has had more time. The interesting part is what is
-# left.
+# Age leads under both losses: older women have had more time. The rest is more interesting.
 
 shares = poisson.shares().sort_values("share", ascending=False)
 shares[shares["feature"] != "age"].head(4).round(3)
@@ -61,6 +60,6 @@ shares[shares["feature"] != "age"].head(4).round(3)
 # %%
 # The decision
 # ------------
-# Report the Poisson version. It weighs young women with few children as well as old ones with
-# many, and its intervals are not ruled by the few largest families. For the total number of school
-# places needed, in contrast, large counts should have the say that squared error gives them.
+# Report the Poisson version. It weights young women with few children as much as old ones with
+# many, and a few large families do not dominate its intervals. To plan school places, in contrast,
+# large counts should dominate, as they do under squared error.

@@ -4,7 +4,7 @@ Times to an event, some of them censored
 
 686 women with breast cancer were followed for up to seven years. In 299 the cancer came back; of
 the others it is only known that it had not come back when they were last seen. Which of eight
-measurements carry the time without a recurrence?
+measurements predict the time without a recurrence?
 """
 
 # %%
@@ -18,9 +18,9 @@ X = trial[["age", "meno", "size", "grade", "nodes", "pgr", "er", "hormon"]]
 y = trial[["rfstime", "status"]]  # days, and 1 where the cancer came back
 
 # %%
-# How far one looks ahead is part of the question: here the mean number of days without a
-# recurrence within two years, and within five. Rows that were censored before are completed, by
-# Cox regressions on the training rows of each fold.
+# The horizon is part of the question: here the mean number of days without a recurrence within two
+# years, and within five. Cox regressions on the training rows of each fold complete the rows that
+# were censored earlier.
 
 result = dfi.explain(X, y, "ridge", task="survival", horizon=[730, 1826])
 ax = result.plot("survival")
@@ -38,5 +38,5 @@ for name, part in result.by_outcome.items():
 # ------------
 # For a forecast of the first two years do not leave out the grade; for five years nodes and the
 # progesterone receptor (``pgr``) hold two thirds of what is explained. None of this says that a
-# measurement *causes* a recurrence, and all of it supposes that women who left the study did so for
-# reasons that these columns know.
+# measurement *causes* a recurrence, and all of it assumes that these columns capture why women left
+# the study.

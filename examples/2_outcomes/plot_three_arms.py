@@ -15,8 +15,8 @@ y = trial[["time", "status"]]  # days, and 1 where the patient died
 third = {"Obs": 1 / 3, "Lev": 1 / 3, "Lev+5FU": 1 / 3}
 
 # %%
-# One call: two drugs against observation alone, by the mean number of days alive within five
-# years. Patients who left the study are completed; the trial was randomised, so that the
+# One call: two drugs against observation alone, by the mean number of days alive within five years.
+# The outcomes of patients who left the study are completed; the trial was randomised, so the
 # propensities are known.
 
 result = dfi.effects(
@@ -43,7 +43,7 @@ print(result.trust)
 print(result.table()[["feature", "score", "se", "p_adj"]].round(2).to_string(index=False))
 
 # %%
-# How long patients lived, with the horizon that was asked for:
+# How long patients lived, with the horizon:
 
 ax = result.plot("survival")
 
@@ -51,5 +51,5 @@ ax = result.plot("survival")
 # The decision
 # ------------
 # Treat with both drugs, and everybody alike: 929 patients show that the combination helps on
-# average, and nothing that says whom it helps more. A trial that is to find that needs several
+# average, and nothing that says whom it helps more. A trial to find that out would need several
 # times as many.

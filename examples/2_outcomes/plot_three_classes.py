@@ -8,7 +8,7 @@ classes there is one score for telling them apart at all, and one for each speci
 
 # %%
 # The table has missing measurements, which need no preparation. Island, year and sex are left out:
-# they say where and when somebody looked and at whom, not what the species is like.
+# they describe the sample, not the species.
 
 from palmerpenguins import load_penguins
 
@@ -28,8 +28,7 @@ result
 ax = result.plot("classes")
 
 # %%
-# Each species has a result of its own, with everything that a result has. Which three measurements
-# tell a species from the others?
+# Each species has its own complete result. Which three measurements tell a species from the others?
 
 for species, part in result.by_outcome.items():
     print(f"{species:10}", ", ".join(part.table()["feature"].head(3)))

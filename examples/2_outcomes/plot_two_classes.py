@@ -38,7 +38,7 @@ ax = result.plot()
 
 # %%
 # For classes a score is a part of Brier's score: the squared error of a probability. How well can
-# rejections be told at all?
+# rejections be predicted at all?
 
 print(result.quality)
 
@@ -55,9 +55,9 @@ table.round(2)
 # %%
 # The decision
 # ------------
-# Information that could not be verified and a bankruptcy are in front under both losses. Papers
-# that are complete are the cheapest advice one can give to an applicant.
+# Unverified information and a bankruptcy lead under both losses. Complete papers are the cheapest
+# advice for an applicant.
 #
-# *black* has a share as well, and its interval reaches close to zero. Whether there is
-# discrimination, a table of importances cannot say: it shows where the signal is, not why it is
-# there. Part of it may stand for things that the banks saw and this table does not have.
+# *black* has a share as well, and its interval reaches close to zero. A table of importances cannot
+# say whether there is discrimination: it shows where the signal is, not why. Part of it may reflect
+# things that the banks saw and this table does not have.

@@ -18,8 +18,7 @@ result = dfi.explain(penguins, "body_mass_g", "linear")
 ax = result.plot()
 
 # %%
-# What is inside a unit is told beside its score: the levels, how many rows have them, and their
-# mean outcome.
+# Next to its score, a unit lists its levels, their numbers of rows and their mean outcomes.
 
 for name in ("species", "island", "sex"):
     print(name)
@@ -28,16 +27,15 @@ for name in ("species", "island", "sex"):
         print(f"   {level['name']:10} {share:4.0%} of the rows, {mean:,.0f} g on average")
 
 # %%
-# Species and island hang together: Gentoos live on Biscoe only, Chinstraps on Dream only. A linear
-# map makes the two uncorrelated, not independent, and the verdict on the result says how much is
-# left:
+# Species and island are related: Gentoos live on Biscoe only, Chinstraps on Dream only. A linear
+# map makes the two uncorrelated, not independent, and the verdict says how much dependence is left:
 
 for reason in result.trust.reasons:
     print(reason)
 
 # %%
-# Names of levels, their order and their number of columns play no role. Recode the species, and
-# the scores stay what they were:
+# Names of levels, their order and their number of columns play no role. Recode the species, and the
+# scores do not change:
 
 codes = {"Adelie": "c", "Chinstrap": "a", "Gentoo": "b"}
 recoded = dfi.explain(penguins.replace({"species": codes}), "body_mass_g", "linear")
@@ -57,6 +55,5 @@ for label, part in (("with the species", result), ("without", without)):
 # The decision
 # ------------
 # Species and flippers carry most of the mass, and the two say much the same. The island's part is
-# shared with the species: field notes need not record it for the sake of the mass. The verdict
-# concerns exactly that pair, so do not build an argument on how the signal is divided between
-# them.
+# shared with the species: field notes need not record it to predict the mass. The verdict concerns
+# exactly that pair, so do not build an argument on how the signal is divided between them.

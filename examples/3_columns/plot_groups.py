@@ -2,9 +2,9 @@
 Columns that belong together
 ============================
 
-From an image of a breast mass ten properties of its cell nuclei are measured, and of each the
-mean, the standard error and the worst value: 30 columns that overlap heavily. Nobody wants 30
-answers. Which *kind* of property tells malignant from benign?
+From an image of a breast mass ten properties of its cell nuclei are measured, and of each the mean,
+the standard error and the worst value: 30 columns that overlap heavily. Nobody wants 30 answers.
+Which *kind* of property separates malignant from benign?
 """
 
 # %%
@@ -61,16 +61,16 @@ table = pd.DataFrame(
 table.sort_values("sum", ascending=False).round(2)
 
 # %%
-# Sums and joint scores add up to more than 1 here. A probability that is close to 0 or 1 cannot be
-# moved much further, so that size matters less where the outline has decided already: the groups
-# interact, and an interaction counts for each of them. Shapley values divide it.
+# Sums and joint scores add up to more than 1 here. A probability close to 0 or 1 cannot move much
+# further, so size matters less where the outline has already decided: the groups interact, and an
+# interaction counts for each of them. Shapley values divide it.
 
 # %%
 
 axes = result.plot("groups")
 
 # %%
-# The other way to cut the same 30 columns: is it the mean, the error or the worst value that
+# Another way to group the same 30 columns: is it the mean, the error or the worst value that
 # matters?
 
 statistics = {
@@ -87,4 +87,4 @@ print(by_statistic.contrast("worst", "mean"))
 # ------------
 # Size and outline of the nuclei carry most of the signal, whichever way groups are scored. Means
 # and worst values carry similar amounts, standard errors less: a cheaper instrument that reports
-# means of size and outline would express much of the signal that the full one does.
+# means of size and outline would capture much of the signal.

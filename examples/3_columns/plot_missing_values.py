@@ -20,23 +20,23 @@ print(men.isna().mean().loc[lambda share: share > 0].round(2).to_string())
 print(f"complete rows: {men.notna().all(axis=1).mean():.0%}")
 
 # %%
-# Is being complete a matter of chance? Wages, and much else, differ between men with and without
-# an IQ score:
+# Are rows complete by chance? Wages, and much else, differ between men with and without an IQ
+# score:
 
 men.groupby(men["IQ"].isna().map({True: "no IQ score", False: "IQ score"}))[
     ["lwage", "educ", "black", "south"]
 ].mean().round(2)
 
 # %%
-# By default nothing is imputed and nothing is dropped. The value of a column and the fact that it
-# is missing are one unit with one score: *what is seen* of it.
+# By default nothing is imputed and nothing is dropped. The value of a column and its missingness
+# are one unit with one score.
 
 result = dfi.explain(men, "lwage", "linear")
 result
 
 # %%
-# How much of the score comes with missingness is not hidden. The unit shows the mean wage by what
-# was seen:
+# You can see how much of the score comes from missingness. The unit shows the mean wage of observed
+# and missing values:
 
 for member in result.diagnostics["units"]["IQ"]["members"]:
     share, wage = member["share"], member["mean"]
@@ -67,6 +67,6 @@ for ax, part, title in zip(
 # The decision
 # ------------
 # Use all men. The complete rows are other men: fewer of them are from the South, fewer are black,
-# and among them age seems to carry about twice the share that it has among all. What to keep in
-# mind is what the score of ``IQ`` means now: *whether a man was tested, and how well he did*, not
-# what IQ would carry if everybody had been tested.
+# and among them age seems to carry about twice the share that it has among all. Remember what the
+# score of ``IQ`` means here: *whether a man was tested, and how well he did*, not what IQ would
+# carry if everybody had been tested.

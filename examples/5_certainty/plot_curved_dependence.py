@@ -3,9 +3,9 @@ Earthquakes: when columns depend along curves
 =============================================
 
 Near Fiji plates dive under each other, and a thousand earthquakes mark where: they lie along two
-arcs, and their depth changes from one side of an arc to the other. What tells the depth of a quake,
-its longitude, its latitude or its magnitude? The correlation of longitude and latitude is only
--0.36, and yet at most pairs of them there never was an earthquake.
+arcs, and their depth changes from one side of an arc to the other. What predicts the depth of a
+quake: its longitude, its latitude or its magnitude? The correlation of longitude and latitude is
+only -0.36, yet most combinations of the two never had an earthquake.
 """
 
 # %%
@@ -23,10 +23,10 @@ result
 
 # %%
 # The verdict is "with care": the latent scores add up to nearly twice what the regression explains,
-# more than its interactions account for. A line below the table has the cause: the transport left
+# more than its interactions account for. A line below the table names the cause: the transport left
 # some dependence. On the map it is easy to see. A score asks the model what it would say if the
-# longitude of a quake were that of another one. These are the places it is asked about, under the
-# linear map and under ``"brenier"``, which bends.
+# longitude of a quake were that of another one. These are the places where the model is evaluated,
+# under the linear map and under the curved ``"brenier"``.
 
 places = X[["long", "lat"]].to_numpy()
 random = np.random.default_rng(0)
@@ -45,10 +45,10 @@ figure.tight_layout()
 
 # %%
 # Under the linear map many of the places lie beside the arcs, where the model has seen no quake and
-# makes something up. The curved map keeps most of them on the arcs.
+# has to guess. The curved map keeps most of them on the arcs.
 #
-# ``transport="auto"`` decides by rows that were held out. Here they are clearly likelier under the
-# curved map, and the result says by how much.
+# ``transport="auto"`` decides by held-out rows. Here they are clearly likelier under the curved
+# map, and the result says by how much.
 
 chosen = dfi.explain(X, depth, "boosting", transport="auto")
 print("; ".join(chosen.diagnostics["auto"]["why"]))
@@ -66,6 +66,6 @@ for label, each in (("gaussian", result), ("brenier", chosen)):
 # %%
 # The decision
 # ------------
-# Position tells the depth, longitude before latitude, and magnitude little; that holds under both
-# maps. Report the scores of the curved one. Where a result says that dependence is left and names
+# Position predicts the depth, longitude more than latitude, and magnitude adds little; that holds
+# under both maps. Report the scores of the curved one. If a result reports dependence between
 # columns that matter to you, look at their scatter plot, and let ``transport="auto"`` decide.

@@ -3,7 +3,7 @@ What does pure noise score?
 ===========================
 
 Any method that always returns numbers will also return numbers for columns that mean nothing. A
-score is only worth something beside what noise would have scored in its place.
+score means something only in comparison with what noise would have scored.
 """
 
 # %%
@@ -45,11 +45,11 @@ print("below it here:", ", ".join(below) or "nothing")
 
 # %%
 # Why do most probes score exactly 0? Because columns that are independent of everything else are
-# recognised before anything is disentangled, so that chance correlations with real columns move no
-# signal to them. What is left is what the learner itself believes about noise.
+# recognised before anything is disentangled, so chance correlations with real columns move no
+# signal to them. What remains comes from the learner itself.
 #
 # The decision
 # ------------
-# Before presenting a long list of small importances, look at the floor. Here noise gets nothing,
-# so that the filled bars can be taken at their word. Were the floor above some of them, those
-# would be left out of the report.
+# Before presenting a long list of small importances, look at the floor. Here noise gets nothing, so
+# you can take the filled bars at face value. If some were below the floor, they would be left out
+# of the report.

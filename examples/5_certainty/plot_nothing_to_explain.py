@@ -2,8 +2,8 @@
 When there is nothing to explain
 ================================
 
-Importances of a model that predicts nothing are noise, arranged in a chart. Can last week's
-returns of the stock market tell this week's?
+Importances of a model that predicts nothing are noise, arranged in a chart. Can last week's returns
+on the stock market predict this week's?
 """
 
 # %%
@@ -31,16 +31,16 @@ for warning in caught:
 result
 
 # %%
-# The ``WeakModelWarning`` is the answer. R2 on later weeks is not above zero, shares of nothing
-# are not defined (``nan``), and what is drawn are differences between predictions that are no
-# better than the mean:
+# The ``WeakModelWarning`` is the answer. R2 on later weeks is not above zero, shares of nothing are
+# not defined (``nan``), and the chart shows differences between predictions that are no better than
+# the mean:
 
 ax = result.plot()
 
 # %%
 # The model's own view would be more cheerful. Fitted and judged on the same weeks, it explains a
-# good deal, and any importance that reads the fitted model only would rank the lags with
-# confidence:
+# good deal, and any importance computed from the fitted model alone would confidently rank the
+# lags:
 
 from sklearn.ensemble import GradientBoostingRegressor
 
@@ -53,4 +53,4 @@ print(f"R2 on later weeks: {result.quality.r2:.2f}")
 # The decision
 # ------------
 # Do not show a chart of importances. Say that with these columns and this learner nothing was
-# found, which is a finding, and what a market should look like.
+# found, which is itself a finding, and what an efficient market should look like.

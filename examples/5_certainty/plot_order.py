@@ -2,8 +2,8 @@
 Is the order real?
 ==================
 
-Bar charts invite rankings. But the bar on top may be there by chance. Between which ranks does
-each feature lie, given what 935 men tell us about their wages?
+Bar charts invite rankings. But the bar on top may be there by chance. Which ranks can each feature
+have, given the wages of 935 men?
 """
 
 # %%
@@ -33,8 +33,7 @@ result = dfi.explain(men, "lwage", "linear")
 ax = result.plot()
 
 # %%
-# ``ranks`` gives the ranks that each feature may have, so that all of them hold at once with 90 %
-# confidence.
+# ``ranks`` gives a range of ranks for each feature, jointly at 90 % confidence.
 
 ranks = result.ranks(0.9)
 figure, ax = plt.subplots(figsize=(7, 3.6), layout="constrained")
@@ -54,13 +53,13 @@ print("educ and IQ:  ", result.contrast("educ", "IQ"))
 print("educ and sibs:", result.contrast("educ", "sibs"))
 
 # %%
-# ``top`` says which of the leading features are among the leading ones beyond doubt.
+# ``top`` marks the features that are among the leading ones with confidence.
 
 result.top(5)[["feature", "share", "certain"]].round(3)
 
 # %%
-# How much would more data help? Standard errors shrink with the root of the number of rows, so
-# four times as many men would halve them. If the scores stay what they are:
+# How much would more data help? Standard errors shrink with the root of the number of rows, so four
+# times as many men would halve them. If the scores stay the same:
 
 gap = result.contrast("educ", "IQ")
 needed = len(men) * (2 * gap.se / gap.value) ** 2
@@ -69,7 +68,6 @@ print(f"men needed to tell education and IQ apart, by two standard errors: about
 # %%
 # The decision
 # ------------
-# Do not publish a list from 1 to 11. What these data support is much less: education can be told
-# from the number of siblings, and hardly any two neighbours in the chart can be told from each
-# other. Say which features carry something at all (the filled bars), and leave the order to a
-# larger survey.
+# Do not publish a list from 1 to 11. What these data support is much less: education ranks above
+# the number of siblings, and hardly any two neighbours in the chart can be separated. Say which
+# features carry something at all (the filled bars), and leave the order to a larger survey.

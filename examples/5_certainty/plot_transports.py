@@ -3,8 +3,8 @@ How much depends on the map?
 ============================
 
 Correlated features can be made independent in more than one way, and the scores depend on the
-way that is chosen. No test on data can tell which one is right. What can be told is which
-conclusions hold under all of them.
+choice. No test on data can show which one is right. But you can see which conclusions hold under
+all of them.
 """
 
 # %%
@@ -19,9 +19,9 @@ X = districts[["crime", "nox", "rooms", "dist", "radial", "proptax", "stratio", 
 price = districts["lprice"].rename("log price")
 
 # %%
-# ``"gaussian"`` is the default: the linear map to uncorrelated coordinates that are as close to
-# the features as possible. ``"copula"`` first makes each column normal, which matters when columns
-# are as skewed as crime rates are. ``dfi.sensitivity`` runs both on the same models.
+# ``"gaussian"`` is the default: the linear map to uncorrelated coordinates that are as close to the
+# features as possible. ``"copula"`` first makes each column normal, which matters for columns as
+# skewed as crime rates. ``dfi.sensitivity`` runs both on the same models.
 
 settings = dfi.sensitivity(X, price, "linear", transports=["gaussian", "copula"])
 ax = dfi.plots.sensitivity(settings)
@@ -34,8 +34,8 @@ difference.table()[["feature", "score", "se", "p_adj"]].round(4)
 
 # %%
 # Why crime? Its distribution is extremely skewed. The linear map sees its *correlation* with the
-# other columns, which a few districts with very much crime dominate; the copula sees its *order*,
-# and by order crime goes together with poverty, taxes and traffic closely.
+# other columns, which a few districts with a lot of crime dominate; the copula sees its *order*,
+# which is closely related to poverty, taxes and traffic.
 
 order = X.corr("spearman")["crime"]
 line = X.corr()["crime"]
@@ -57,5 +57,4 @@ for label, pair in (("crime as it is", settings), ("its logarithm", closer)):
 # The decision
 # ------------
 # ``lowstat`` leads under every map: say so. The place of ``crime`` depends on how its extreme
-# values are treated: take the logarithm, which is how one would think about a rate anyway, and
-# report that you did.
+# values are treated: take the logarithm, the natural scale of a rate, and report that you did.

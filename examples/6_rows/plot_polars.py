@@ -2,7 +2,7 @@
 polars in, polars out
 =====================
 
-Tables come back in the library in which you came, and nothing is converted by hand.
+Tables come back in the library you passed, without manual conversion.
 """
 
 # %%
@@ -31,7 +31,7 @@ print(type(table))
 table.head(4)
 
 # %%
-# Expressions of polars work on it at once:
+# polars expressions work on it directly:
 
 print(
     table.filter(pl.col("p_adj") < 0.05).select(
@@ -50,7 +50,7 @@ dfi.plots.importance_data(result, top=3).select("feature", "score", "significant
 ax = result.plot()
 
 # %%
-# A lazy query is taken as well. It is read in batches, and only as many columns as are needed.
+# A lazy query works too. It is read in batches, with only the columns that are needed.
 
 lazy = houses.lazy().filter(pl.col("age") < 100)
 print(dfi.explain(lazy, "log price", "linear").table().select("feature", "share").head(3))
@@ -59,5 +59,5 @@ print(dfi.explain(lazy, "log price", "linear").table().select("feature", "share"
 # The decision
 # ------------
 # Prices rose between the two years, and within a year a house sold for what it was: area and baths
-# lead. The distance from the new incinerator (``dist``) carries a small part, some of which it
-# shares with the houses that stand out there: do not call it the price of clean air.
+# lead. The distance from the new incinerator (``dist``) carries a small part, some of it shared
+# with the kind of houses out there: do not call it the price of clean air.

@@ -38,7 +38,7 @@ for name, factor in zip(honest.names, ratio, strict=True):
         print(f"{name:6} standard error x {factor:.1f}")
 
 # %%
-# Most for what never changes within a man: eight rows of his tell his schooling once.
+# They grow most for what never changes within a man: his eight rows state his schooling only once.
 
 for label, result in (("rows", naive), ("men", honest)):
     table = result.table()
@@ -50,6 +50,6 @@ for label, result in (("rows", naive), ("men", honest)):
 # %%
 # The decision
 # ------------
-# Use the second result. Education, experience, hours, marriage and union stand in both; where a
-# man lives and where his family came from do not survive an honest count. Whenever an id appears
-# more than once in your table, pass it as ``clusters``, not as a feature.
+# Use the second result. Education, experience, hours, marriage and union hold in both; where a man
+# lives and where his family came from do not survive an honest count. Whenever an id appears more
+# than once in your table, pass it as ``clusters``, not as a feature.

@@ -3,8 +3,8 @@ A survey that asked some people more often
 ==========================================
 
 The National Longitudinal Survey of Young Men asked black men more often than their share of the
-population, so that there would be enough of them to study. Each man has a weight: how many men
-of the country he stands for.
+population, so that there would be enough of them to study. Each man has a weight: how many men of
+the country he represents.
 """
 
 # %%
@@ -35,7 +35,7 @@ for ax, result, title in zip(
     ax.set_title(title, loc="left", fontsize=10)
 
 # %%
-# Shares are of what is explained in each population:
+# Shares divide what is explained in each population:
 
 table = rows.table()[["feature", "share"]].merge(
     population.table()[["feature", "share"]], on="feature", suffixes=(", table", ", country")

@@ -2,8 +2,8 @@
 Learn from the past, explain the future
 =======================================
 
-Tomorrow's temperature in Seattle. Shuffled folds let models learn from the day after the one
-that they predict. For time, the split must go one way.
+Tomorrow's temperature in Seattle. Shuffled folds let models learn from the day after the one they
+predict. With time, the split must go one way.
 """
 
 # %%
@@ -32,7 +32,7 @@ days = pd.DataFrame(
 
 # %%
 # ``cv`` takes the splitters of scikit-learn. With ``TimeSeriesSplit`` every model is fitted on
-# earlier days than those it explains; the first block of days is only learned from.
+# earlier days than those it explains; the first block of days is used only for training.
 
 result = dfi.explain(days, "high tomorrow", "linear", cv=TimeSeriesSplit(5))
 print(result.quality)

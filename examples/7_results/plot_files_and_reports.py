@@ -34,7 +34,7 @@ print("the same scores:", (again.scores == result.scores).all())
 
 # %%
 # Everything that a table, an interval or a comparison needs is in the file, so questions that come
-# up later need no refit. Nor the data: they are not in it, only a fingerprint that tells whether
+# up later need no refit. The file does not contain the data, only a fingerprint to check whether
 # another table is the same.
 
 again.group(
@@ -56,8 +56,8 @@ print(
 )
 
 # %%
-# The report says the same in words, with the chart, the table, the reasons for distrust and what
-# is needed to compute it again.
+# The report says the same in words, with the chart, the table, the reasons for caution and
+# everything needed to compute it again.
 
 again.report(folder / "wine.html", title="What tells three wines apart?")
 print(f"{(folder / 'wine.html').stat().st_size / 1024:.0f} kB, one file")

@@ -2,8 +2,8 @@
 Explain one row
 ===============
 
-A score is about everybody. Now a patient sits in front of you, and the model expects the disease
-to progress much faster than usual. Which measurements make the prediction what it is?
+A score is about everybody. Now a patient sits in front of you, and the model expects the disease to
+progress much faster than usual. Which measurements drive this prediction?
 """
 
 # %%
@@ -17,8 +17,8 @@ X, y = load_diabetes(return_X_y=True, as_frame=True, scaled=False)
 result = dfi.explain(X, y, "linear")
 
 # %%
-# ``local`` explains rows by their place in the table, each with models that did not see it. Which
-# patient has the highest prediction?
+# ``local`` explains rows by their position in the table, each with models that have not seen it.
+# Which patient has the highest prediction?
 
 everybody = result.local()
 row = int(np.argmax(everybody.prediction))
@@ -33,9 +33,8 @@ print(f"sum of the contributions: {patient.values.sum():.1f}")
 print(f"prediction - base:        {(patient.prediction - patient.base)[0]:.1f}")
 
 # %%
-# Drawn as steps from the mean of all to this prediction. The spread over models that were fitted
-# on different halves of the rows is not a confidence interval: it does not see what all models get
-# wrong alike.
+# Drawn as steps from the mean of all to this prediction. The spread over models that were fitted on
+# different halves of the rows is not a confidence interval: it misses errors that all models share.
 
 ax = everybody.plot("waterfall", row=row)
 

@@ -63,5 +63,5 @@ print(f"share of experience: {curved.group().shares()['share'].iloc[0]:.0%} with
 # The decision
 # ------------
 # Nothing to argue about: the differences between the charts are of the size of their errors, and
-# both say about looks, for which the table was collected, that their share is small. One extra
-# column does as much for the linear model as trees do. Keep it.
+# both give looks, for which the table was collected, a small share. One extra column does as much
+# for the linear model as trees do. Keep it.

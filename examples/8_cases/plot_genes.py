@@ -2,8 +2,8 @@
 Genes: which modules does a small panel need?
 =============================================
 
-The activity of 500 genes was measured in samples of seven tissues. Genes work together, so that
-many columns rise and fall as one. A cheaper test should tell the tissue from fewer genes. Which
+The activity of 500 genes was measured in samples of seven tissues. Genes work together, so many
+columns rise and fall as one. A cheaper test should identify the tissue from fewer genes. Which
 *modules* of genes must it cover?
 """
 
@@ -59,7 +59,7 @@ enough
 
 # %%
 # That is a list of *whole* modules. A panel measures single genes, the most typical ones of each
-# module. How well do they tell the tissue, on samples that the models have not seen?
+# module. How well do they identify the tissue, on samples that the models have not seen?
 
 for count, covered in ((1, enough.kept), (1, modules), (2, modules)):
     panel = [
@@ -76,7 +76,7 @@ print(f"6 modules, 40 genes: skill {result.quality.r2:.2f}")
 # ------------
 # Cover all six modules, with two genes each where there are two. The short list of ``keep`` holds
 # for a laboratory that measures modules as a whole: there the large ones already repeat what the
-# small ones say. One gene does not stand for its module, and with single genes the small modules
+# small ones say. One gene does not represent its module, and with single genes the small modules
 # are needed again. Two more reasons not to save there: the verdict was "with care", and other
 # splits of the rows name other small modules beside the two large ones.
 #

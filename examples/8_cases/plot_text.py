@@ -29,10 +29,10 @@ tweets = tweets[
 tweets["phone"].value_counts()
 
 # %%
-# Links and hashtags are taken out of the text, so that ``words`` is about words. They become 20
+# Links and hashtags are taken out of the text, so ``words`` is only about words. They become 20
 # columns: weighted counts (TF-IDF), reduced by a singular value decomposition. No single one of the
-# 20 means anything, so they are one unit. The time of day is one unit too, of two columns:
-# 23:59 and 0:01 are neighbours on a circle.
+# 20 means anything, so they are one unit. The time of day is one unit too, of two columns: 23:59
+# and 0:01 are neighbours on a circle.
 
 bare = tweets["text"].str.replace(r"https?://\S+|#\w+|&amp;", " ", regex=True)
 counts = TfidfVectorizer(min_df=5, sublinear_tf=True).fit_transform(bare)

@@ -114,20 +114,20 @@ def change(
     random_state: int | None = 0,
     progress: bool | None = None,
 ) -> Change:
-    r"""Say which features carry more or less of the signal than before, how surely, and why.
+    r"""Show which features carry more or less of the signal than before, with inference, and why.
 
-    The change of a score is decomposed into two parts: the *covariates*, what the features' own
-    distribution did (their spread, their correlations), and the *concept*, what the outcome's
-    dependence on them did. With :math:`\Phi(a, b)` the score under the covariates of table ``a``
-    and the concept of table ``b``,
+    The change of a score is decomposed into two parts: *covariates*, due to the features'
+    distribution (their spread and correlations), and *concept*, due to the outcome's dependence on
+    them. With :math:`\Phi(a, b)` the score under the covariates of table ``a`` and the concept of
+    table ``b``,
 
     .. math::
 
         \text{covariates} &= \tfrac12 \{\Phi(1, 0) - \Phi(0, 0) + \Phi(1, 1) - \Phi(0, 1)\}, \\
         \text{concept} &= \tfrac12 \{\Phi(0, 1) - \Phi(0, 0) + \Phi(1, 1) - \Phi(1, 0)\},
 
-    which add up to the change :math:`\Phi(1, 1) - \Phi(0, 0)`. Each table has its own transport,
-    with dependence components of its own.
+    which add up to the change :math:`\Phi(1, 1) - \Phi(0, 0)`. Each table has its own transport and
+    dependence components.
 
     Parameters
     ----------
@@ -137,15 +137,15 @@ def change(
     y : str, optional
         The column of both dataframes that holds the outcome.
     estimator : str, estimator or callable, default="auto"
-        The regression of each table, as for :func:`dfi.explain`. This and what follows from
-        ``transport`` on is for tables; results have theirs.
+        The regression of each table, as for :func:`dfi.explain`. This, and everything from
+        ``transport`` on, applies to tables; results have their own.
     rows : {"auto", "independent", "same"}, default="auto"
-        Whether row i of one table is row i of the other (the same units twice), so what both
-        share cancels. ``"auto"``: where both are one and the same table (two models on the same
-        rows); other tables are independent samples.
+        Whether row i of one table is row i of the other (the same units twice), so common error
+        cancels. ``"auto"``: only if both are the same table (two models on the same rows); other
+        tables are independent samples.
     id : str, optional
-        The column of both dataframes that says which rows are the same unit; it is no feature.
-        Tables may overlap in part.
+        The column of both dataframes that identifies units; it is not used as a feature. Tables may
+        overlap in part.
     ids : pair of array-like, optional
         The same as two vectors, one value for each row of the two tables.
     sample_weight, frequency_weight, clusters : str or pair of array-like, optional
@@ -162,16 +162,16 @@ def change(
     Warns
     -----
     InferenceWarning
-        Rows are taken as independent and are in order of time: a date index, a column by which they
-        are sorted, or neighbours that are alike.
+        Rows count as independent but are in time order: a date index, a column by which they are
+        sorted, or neighbours that are alike.
     OverlapWarning
-        The tables hardly overlap: covariates and concept rest on few rows. Where a classifier tells
-        the rows almost perfectly apart they are not given, and ``change.reason`` says why.
+        The tables hardly overlap: covariates and concept rest on few rows. If a classifier
+        separates the rows almost perfectly, they are not computed, and ``change.reason`` says why.
 
     Notes
     -----
     Covariates and concept need the fitted models and the rows: results that were loaded or reduced
-    to moments give the change alone, and ``change.reason`` says so.
+    to moments give only the change, and ``change.reason`` says so.
 
     Examples
     --------
@@ -231,10 +231,10 @@ def _warn_of_order(before: Importance, after: Importance) -> None:
     told = {name: reason for name, reason in why.items() if reason}
     if told:
         warn(
-            f"change takes rows as independent, but in {' and '.join(told)} "
-            f"{next(iter(told.values()))}: errors are too small "
-            f"where neighbours are alike. Pass {argument('clusters')} (the week of each row, say), "
-            + worded("or cv=TimeSeriesSplit(5), which takes rows in their order", "or --time"),
+            f"change treats rows as independent, but in {' and '.join(told)} "
+            f"{next(iter(told.values()))}: standard errors are too small if neighbours are alike. "
+            f"Pass {argument('clusters')} (such as the week of each row), "
+            + worded("or cv=TimeSeriesSplit(5), which keeps rows in order", "or --time"),
             InferenceWarning,
         )
 
@@ -262,7 +262,7 @@ def _order(result: Importance) -> str | None:
         seen.append(totals.values[:, 0] - totals.values[:, 1])
     found = max(map(_autocorrelation, seen))
     if found > max(ALIKE, SURELY / np.sqrt(basis.n_rows)):
-        return f"neighbouring rows go together (autocorrelation {found:.2f})"
+        return f"neighbouring rows are correlated (autocorrelation {found:.2f})"
     return None
 
 
@@ -373,8 +373,8 @@ def _refuse_options(given: Mapping[str, object]) -> None:
             if name == "id":
                 raise TypeError("id names a column of tables, but these are results: pass ids")
             raise TypeError(
-                f"{name} is about explaining tables, but before and after are results already: "
-                "leave it out, or pass the tables"
+                f"{name} applies to tables, but before and after are results already: leave it "
+                "out, or pass the tables"
             )
 
 
@@ -461,8 +461,8 @@ class _Pairing:
             ]
         except ValueError as error:
             raise ValueError(
-                f"rows that both tables share are needed one by one ({error}), or leave id and "
-                "rows out where tables are independent"
+                f"shared rows are needed one by one ({error}); if the tables are independent, "
+                "leave id and rows out"
             ) from error
         return named[1].minus(named[0], same_rows=True)
 
@@ -540,7 +540,7 @@ def _codes(first: Array, second: Array) -> tuple[Ints, Ints]:
 def _with_rows(result: Importance, codes: Ints) -> Importance:
     rows = result.rows
     if rows is None:
-        raise ValueError("this result does not say where its rows stand in the table")
+        raise ValueError("this result does not have the positions of its rows in the table")
     return replace(
         result,
         basis=InfluenceRows(result.influence, result.weights, codes[rows]),
@@ -575,14 +575,13 @@ def _told_apart(found: Change, pairing: _Pairing) -> Change:
         name = found.before.spec.get("method")
         return replace(
             found,
-            reason=f"covariates and concept are parts of scores of method 'dfi', and these are of "
-            f"{name!r}",
+            reason=f"covariates and concept need scores of method 'dfi', and these are of {name!r}",
         )
     if not all(isinstance(source, FittedSource) for source in sources):
         return replace(
             found,
-            reason="the fitted models and the rows are needed, which results that were loaded, "
-            "copied or reduced do not hold, nor those of latent scores, groups and effects: pass "
+            reason="the fitted models and the rows are needed, which loaded, copied or reduced "
+            "results do not have, nor those of latent scores, groups and effects: pass "
             "the tables",
         )
     before, after = (s for s in sources if isinstance(s, FittedSource))
@@ -596,8 +595,8 @@ def _told_apart(found: Change, pairing: _Pairing) -> Change:
         return replace(found, reason=overlap.words)
     if overlap.auc >= POOR:
         warn(
-            f"the tables overlap poorly: {overlap.words}. Covariates and concept rest on the few "
-            "rows that both have, and on what models say beyond them",
+            f"the tables overlap poorly: {overlap.words}. Covariates and concept rest on few "
+            "common rows and on extrapolation",
             OverlapWarning,
         )
     # covariates of the first table with the concept of the second, and the other way round

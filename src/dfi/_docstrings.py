@@ -87,7 +87,7 @@ ATTRIBUTES = {
     "names": ("tuple of str", "The units."),
     "features": ("mapping of str to ndarray", "The rows' own values, by unit; groups have none."),
     "spec": ("mapping", "What was asked and how."),
-    "level": ("float", "Confidence level where none is given."),
+    "level": ("float", "Default confidence level."),
     "library": ("str", "Dataframe library of the caller, for the tables."),
 }
 """What fields of records are that do not say it themselves."""

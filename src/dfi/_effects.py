@@ -113,19 +113,18 @@ def effects(
     random_state: int | None = 0,
     progress: bool | None = None,
 ) -> Importance:
-    r"""Explain by which columns of ``X`` the effect of a treatment differs, and how surely.
+    r"""Explain which columns of ``X`` change the effect of a treatment, with inference.
 
-    The scores are those of the effect :math:`\tau(x) = E[y(1) - y(0) \mid x]`, of which doubly
-    robust pseudo-outcomes
+    The scores explain the effect :math:`\tau(x) = E[y(1) - y(0) \mid x]`. Doubly robust
+    pseudo-outcomes
 
     .. math:: \psi = \mu_1 - \mu_0 + \frac{T (y - \mu_1)}{e} - \frac{(1 - T)(y - \mu_0)}{1 - e}
 
-    are noisy observations: :math:`E[\psi \mid x] = \tau(x)` where the regressions :math:`\mu` or
-    the propensity :math:`e` are right, and an error of both enters by their product. They are
-    cross-fitted on the folds that explain them. A score says how much of the *differences between
-    effects* a column carries: a treatment that helps everybody alike has none, however much it
-    helps. Scores are causal only if everything that decides on the treatment and on the outcome is
-    in ``X``.
+    are noisy observations: :math:`E[\psi \mid x] = \tau(x)` if the regressions :math:`\mu` or the
+    propensity :math:`e` are right; errors of both enter as a product. They are cross-fitted on the
+    folds that explain them. A score is a part of the *differences between effects*: if a treatment
+    helps everybody equally, all scores are 0, however much it helps. Scores are causal only if
+    ``X`` contains everything that drives both treatment and outcome.
 
     Parameters
     ----------
@@ -142,45 +141,44 @@ def effects(
     estimator : str or estimator, default="auto"
         The regression of the pseudo-outcomes, as for :func:`dfi.explain`; never a classifier.
     treated : object, optional
-        The label of the treated; by default the last of the two in their order, and of three arms
-        and more each that is not the control: their effects are several outcomes.
+        The label of the treated; by default the last of two, and with three or more arms every one
+        but the control, as several outcomes.
     control : object, optional
-        The label of the control; by default the first of three arms and more.
+        The label of the control; with three or more arms, the first by default.
     contrasts : {"control", "pairwise"}, default="control"
         Whether arms are compared with the control, or all with each other.
     pseudo_outcome : array-like of shape (n,) or str, optional
-        Pseudo-outcomes from elsewhere, in place of ``y`` and ``treatment``; pass the folds that
-        made them as ``cv``. Effects that a model predicts (``mu1 - mu0``) are not pseudo-outcomes:
-        they have no noise, intervals of their scores do not cover, and they are refused.
+        Your own pseudo-outcomes, instead of ``y`` and ``treatment``; pass the folds that made them
+        as ``cv``. Effects predicted by a model (``mu1 - mu0``) are refused: they have no noise, and
+        intervals of their scores do not cover.
     outcome_model : str or estimator, default="auto"
-        The regression of the outcome, fitted in either arm alone; a name stands for a classifier
-        where ``y`` is a class.
+        The regression of the outcome, fitted in each arm separately; if ``y`` is a class, a name
+        means a classifier.
     propensity_model : str, classifier, float, array-like or dict, default="auto"
-        The probability to be treated: a learner, or where it is known, as in a randomised trial,
-        the number or one number a row; of three arms and more a dict of their shares, or a column
-        for each. Of a dose the regression of its mean.
+        The probability of treatment: a learner or, if known as in a randomised trial, one number or
+        one per row; with three or more arms, a dict of their shares or one column per arm. For a
+        dose, the regression of its mean.
     clip : float, default=0.05
-        Propensities are kept between ``clip`` and ``1 - clip``; how many were beyond is in
-        ``result.diagnostics["overlap of treatment"]``.
+        Propensities are clipped to ``clip`` and ``1 - clip``; ``result.diagnostics["overlap of
+        treatment"]`` has the share of clipped rows.
     cv : int, splitter or iterable of splits, default=5
         The folds of outcome models, propensity and effect alike. Each row must be held out.
     n_repeats : int, optional
-        As for :func:`dfi.explain`; where rows are split several times, pseudo-outcomes are means
-        over the splits.
+        As for :func:`dfi.explain`; with several splits, pseudo-outcomes are means over the splits.
     form : {"cross"}, default="cross"
-        The form of the scores; others do worse with outcomes as noisy as these, and are refused.
+        The form of the scores; others do worse with such noisy outcomes, and are refused.
     sample_weight : array-like of shape (n,) or str, optional
-        Sampling weights, which reach the outcome models and the propensity too.
+        Sampling weights, which the outcome models and the propensity use too.
     pos_label : object, optional
-        The class whose risk is compared; of three classes or more one has to be named.
+        The class whose risk is compared; required with three or more classes.
     target : {"rmst", "probability"}, optional
         What of times to an event is compared, as for :func:`dfi.explain`.
 
     Returns
     -------
     Importance
-        Scores of the effect, as parts of its variance. ``result.quality`` is about the effect: how
-        well pseudo-outcomes are predicted, most of whose variance is noise.
+        Scores as parts of the variance of the effect. ``result.quality`` says how well the
+        pseudo-outcomes are predicted; most of their variance is noise.
         ``result.diagnostics["average effect"]`` has the average effect with its interval.
 
     Warns
@@ -188,8 +186,8 @@ def effects(
     InferenceWarning
         Given pseudo-outcomes have so little noise that they may be a plug-in.
     OverlapWarning
-        More than 5 % of the propensities are clipped, or the rows of an arm, weighted by them, are
-        worth less than half as many.
+        More than 5 % of the propensities are clipped, or the weights cut an arm's effective size
+        below half of its rows.
 
     Examples
     --------
@@ -268,7 +266,7 @@ def _completed(fits: Fits, times: Times, arms: Arms, given: Mapping[str, Any]) -
         raise InvalidParameterError(
             f"{argument('horizon')} has {len(horizons)} times, and effects takes one",
             "horizon",
-            "pass one, and the others in calls of their own",
+            "pass one, and the others in separate calls",
         )
     values = arms.outcome.values
     columns = values[:, None]
@@ -394,8 +392,8 @@ def _warn_of_overlap(treatment: str, words: str, *, poor: bool) -> None:
     if poor:
         warn(
             f"rows with and without the treatment {treatment!r} overlap poorly: {words}. Effects "
-            "rest on few rows or on the bound: leave out rows that could hardly have had the other "
-            "arm, or read the scores with care",
+            "rest on few rows or on clipped propensities: leave out rows that could hardly have "
+            "been in the other arm, or read the scores with care",
             OverlapWarning,
         )
 
@@ -437,8 +435,8 @@ def _check_given(y: VectorLike, treatment: VectorLike, pseudo_outcome: VectorLik
     if y is None or treatment is None:
         absent = "y and treatment" if y is treatment else "y" if y is None else "treatment"
         raise TypeError(
-            f"effects needs {absent}: pass the outcome as y and who was treated as treatment, or "
-            "pseudo-outcomes from elsewhere as pseudo_outcome"
+            f"effects needs {absent}: pass the outcome as y and the treatment as treatment, or "
+            "your own pseudo-outcomes as pseudo_outcome"
         )
     if isinstance(y, str) and isinstance(treatment, str) and y == treatment:
         raise ValueError(
@@ -454,8 +452,7 @@ def _check_unused(given: Mapping[str, Any]) -> None:
         value, default = given[name], plain.get(name)
         if value is not None and not (isinstance(value, str) and value == default):
             raise TypeError(
-                f"{name} is about y and treatment, but pseudo_outcome takes their place: leave it "
-                "out"
+                f"{name} needs y and treatment, but pseudo_outcome replaces them: leave it out"
             )
 
 
@@ -492,7 +489,7 @@ def _check_outcome(outcome: Outcome) -> None:
     if outcome.kind == "several":
         raise ValueError(
             f"y has {len(outcome.members)} columns, but effects explains the effect on one: pass "
-            f"y[{outcome.members[0].name!r}], and the others in calls of their own"
+            f"y[{outcome.members[0].name!r}], and the others in separate calls"
         )
 
 
@@ -586,9 +583,9 @@ def _refuse_plug_in(fits: Fits) -> None:
         mass += float(weight @ (values[fold.test] - centre) ** 2)
     skill = 1.0 - error / mass if mass > 0 else 0.0
     advice = (
-        "Effects that a model predicts (mu1 - mu0, cate, effect(X)) are a plug-in, whose scores "
-        "describe that model and whose intervals do not cover those of the effect: pass doubly "
-        "robust pseudo-outcomes, which have the noise of y, or y and treatment"
+        "Effects predicted by a model (mu1 - mu0, cate, effect(X)) are a plug-in: scores "
+        "describe that model, and intervals do not cover the effect. Pass doubly robust "
+        "pseudo-outcomes, which keep the noise of y, or y and treatment"
     )
     if skill > PLUG_IN_R2:
         raise ValueError(

@@ -94,22 +94,22 @@ def explain(
     random_state: int | None = 0,
     progress: bool | None = None,
 ) -> Importance:
-    """Explain ``y`` by the columns of ``X``: which features carry the signal, and how surely.
+    """Explain ``y`` by the columns of ``X``: which features carry the signal, with inference.
 
     Parameters
     ----------
     X : dataframe or array of shape (n, d), or a table that is not in memory
-        numpy, pandas, polars, pyarrow or sparse; numbers, booleans and categories, which are one
-        unit each. Or the path of a file of Parquet, a pattern (``"data/*.parquet"``), a folder or a
-        list of paths; a polars LazyFrame, a pyarrow Dataset, anything with ``__arrow_c_stream__``
-        (a DuckDB relation, an Ibis table, a Daft frame); a table of Spark; a dask.dataframe or dask
-        array: the transport is fitted from sums over all rows, wherever they are, and a random
-        sample of the rows is gathered to fit and explain models on.
+        A numpy, pandas, polars, pyarrow or sparse table of numbers, booleans and categories; a
+        category is one unit. Or the path of a Parquet file, a pattern (``"data/*.parquet"``), a
+        folder or a list of paths; a polars LazyFrame, a pyarrow Dataset, anything with
+        ``__arrow_c_stream__`` (a DuckDB relation, an Ibis table, a Daft frame); a Spark table; a
+        dask.dataframe or dask array. These are not loaded into memory: the transport uses sums over
+        all rows, and models are fitted and explained on a random sample.
     target : {"distribution", "rmst", "probability"} or Quantile, optional
-        What of the outcome is explained; by default its mean. ``"distribution"``: all that
-        features do to the outcome, to its spread and its tails too; a :class:`dfi.Quantile`: to
-        that end of it. Of times to an event ``"rmst"``, their mean up to the ``horizon``
-        (restricted mean survival time), or ``"probability"``, the chance to get beyond it.
+        What to explain about the outcome; by default its mean. ``"distribution"``: the whole
+        distribution, including spread and tails; a :class:`dfi.Quantile`: one tail. For times to an
+        event, ``"rmst"``, the restricted mean survival time up to the ``horizon``, or
+        ``"probability"``, the chance of surviving it.
 
     Returns
     -------
@@ -176,12 +176,13 @@ def compare(
         ``"sobol"``, ``"pcm"``, ``"r2"``, or objects of :mod:`dfi.methods` with parameters of
         their own, e.g. ``dfi.methods.Disentangled(transport="copula")``.
     estimator : str or estimator, default="auto"
-        The regression, as for :func:`dfi.explain`; refitted without features where a method asks.
+        The regression, as for :func:`dfi.explain`; refitted without features if a method needs
+        that.
     feature_groups : mapping, frame or sequence, optional
         Score groups of features, not features: refits leave out a whole group, permutations move
         it as one; DFI adds up its members, unless ``units="groups"``.
     cv : int, splitter or iterable of splits, default=5
-        One split that all methods share: every row is scored by models that did not see it.
+        One split that all methods share: every row is scored by models that have not seen it.
     target : {"rmst", "probability"}, optional
         What of times to an event is explained, as for :func:`dfi.explain`.
 
@@ -266,16 +267,16 @@ def select(
     random_state: int | None = 0,
     progress: bool | None = None,
 ) -> Selection:
-    """Select the features that add something given all others, with false discoveries controlled.
+    """Select the features that add something given all others, and control false discoveries.
 
     Parameters
     ----------
     method : {"pcm", "loco", "cpi"} or such a method, default="pcm"
         The test of each feature. PCM has the right size at the null, for quantities and two
-        classes. LOCO takes every loss and three and more classes, and rejects nulls far less often
-        than it may; so does CPI, whose model of the feature given the others must hold.
+        classes. LOCO works with every loss and three or more classes, but is conservative; so is
+        CPI, which also needs a correct model of the feature given the others.
     alpha : float, default=0.1
-        The rate of false discoveries that is held.
+        The false discovery rate to control.
     adjust : {"bh", "by", "holm", "bonferroni"}, default="bh"
         ``"bh"``: the false discovery rate, for tests that are independent or depend positively
         (Benjamini and Hochberg). ``"by"``: however they depend (Benjamini and Yekutieli).
@@ -295,7 +296,7 @@ def select(
     Raises
     ------
     ValueError
-        The method is no test given the others, or refuses these data.
+        The method does not test features given the others, or refuses these data.
 
     Examples
     --------
@@ -360,16 +361,16 @@ def sensitivity(
         Entropy weights: of the Gaussian bridge, or with ``solved=True`` of entropic transport
         solved on the rows (0 is plain whitening in both cases).
     solved : bool, default=False
-        What ``epsilons`` are the weights of.
+        Whether ``epsilons`` belong to entropic transport instead of the Gaussian bridge.
     target : {"rmst", "probability"}, optional
         What of times to an event is explained, as for :func:`dfi.explain`.
 
     Returns
     -------
     Results
-        By setting. One that the data do not allow (too few rows for an entropic kernel, a missing
-        package) is in ``skipped`` with its reason. Printed, it says whether the leading features
-        depend on the setting (:attr:`Results.dependence`).
+        One result per setting. Settings that the data do not allow (too few rows for an entropic
+        kernel, a missing package) are in ``skipped`` with the reason. When printed, it says whether
+        the leading features depend on the setting (:attr:`Results.dependence`).
 
     Examples
     --------

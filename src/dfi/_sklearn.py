@@ -73,7 +73,7 @@ class DFI(BaseEstimator):
     n_features_in_ : int
         Number of columns of ``X``.
     feature_names_in_ : ndarray of str
-        Their names, where ``X`` is a dataframe.
+        Their names, if ``X`` is a dataframe.
 
     Examples
     --------
@@ -212,14 +212,13 @@ class DFI(BaseEstimator):
     ) -> LocalAttributions:
         """Return what each unit contributes to the predictions of new rows.
 
-        All fitted models explain a new row, each with the transport of the rows that it was fitted
-        on; ``result_.local(rows)`` explains the rows of :meth:`fit` by the models that did not see
-        them.
+        All fitted models explain a new row, each with the transport of its training rows;
+        ``result_.local(rows)`` explains the rows of :meth:`fit` by models that have not seen them.
 
         Parameters
         ----------
         X : dataframe or array
-            New rows with the columns of :meth:`fit`, in any order where they have names.
+            New rows with the columns of :meth:`fit`, in any order if they have names.
         outcome : str, optional
             Which of several classes or outcomes, as for :meth:`dfi.Importance.local`.
         scale : {"response", "margin"}, optional
@@ -260,7 +259,7 @@ class DFI(BaseEstimator):
         return state
 
     def with_fixed_transport(self) -> Importance:
-        r"""Return the result with standard errors that take the transport as known.
+        r"""Return the result with standard errors that treat the transport as known.
 
         What ``transport_error="ignore"`` gives, from the scores that are there: with :math:`u_j`
         the influence values of latent score j before the transport's own error enters, those of

@@ -179,13 +179,14 @@ class Loss:
         except Exception as error:
             reason = " ".join(f"{type(error).__name__}: {error}".split())[:300]
             raise ValueError(
-                f"the loss {self.name!r} failed for arrays of outcomes and predictions ({reason}): "
-                "it must take both, and return what each row loses"
+                f"the loss {self.name!r} failed for arrays of outcomes and predictions "
+                f"({reason}): it must take both, and return one loss per row"
             ) from error
         if found.shape != shape:
             raise ValueError(
-                f"the loss {self.name!r} returned shape {found.shape} for outcomes and predictions "
-                f"of shape {shape}: it must return what each row loses, not a mean over rows"
+                f"the loss {self.name!r} returned shape {found.shape} for outcomes and "
+                f"predictions of shape {shape}: it must return one loss per row, not a mean over "
+                "rows"
             )
         return found
 

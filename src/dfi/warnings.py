@@ -141,7 +141,7 @@ class TransportWarning(DFIWarning):
     >>> def radius(rows):
     ...     return (rows**2).sum(axis=1) + rows[:, 0] / 9
     >>> dfi.explain(X, radius(X), radius, cv="prefit")
-    TransportWarning: transport='gaussian' takes the model away from its data...
+    TransportWarning: transport='gaussian' evaluates the model far from the data...
     """
 
 

@@ -126,7 +126,7 @@ def test_columns_that_cannot_be_read_are_told_together(run, everyday):
     assert done.exit_code == 4
     said = " ".join(done.stderr.split())
     assert "'rate' has numbers with marks" in said
-    assert "(another column is refused too: dfi doctor tells each)" in said
+    assert "(another column is refused too: dfi doctor lists each)" in said
     wrong.select("rate", "price", "y").write_csv("data.csv")
     found = examined(run, "data.csv", "-y", "y", code=4)
     assert [entry["column"] for entry in found["refused"]] == ["rate", "price"]

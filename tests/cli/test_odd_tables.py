@@ -124,7 +124,7 @@ ODD = {
         (), 4, "holds dates as text, such as '2024-12-13': make a number of it with --dates days"),
     "days of them": (
         with_column(lambda row: ("2024-12-13", "14.12.2024", "2024-12-15")[row % 3]),
-        ("--dates", "days"), 4, "'k' has dates that are not all written in one way, such as"),
+        ("--dates", "days"), 4, "'k' has dates in different formats, such as"),
     "some thousands": (with_column(lambda row: f'"{1500 + 100 * row:,}"'), (), 4,
                        "thousands are read with --numbers marked, decimal commas with --decimal ,"),
     "other separators": (lines(separator=" ", names=("a", "b", "c", "y")), (), 4,

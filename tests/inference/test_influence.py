@@ -196,9 +196,9 @@ def test_what_cannot_be_combined_is_refused():
         u - build(p=2)
     with pytest.raises(ValueError, match="without the index of their rows"):
         u - InfluenceRows(u.values, u.weights)
-    with pytest.raises(ValueError, match="moments do not say how two results on the same rows"):
+    with pytest.raises(ValueError, match="moments do not show how two results on the same rows"):
         u.moments() - u.moments()
-    with pytest.raises(ValueError, match="moments do not say"):
+    with pytest.raises(ValueError, match="moments do not show"):
         u - u.moments()
     other = InfluenceRows(u.values, Weights(u.weights.values + 1, "frequency"), u.rows)
     with pytest.raises(ValueError, match="give both results the same weights"):

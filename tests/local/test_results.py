@@ -127,7 +127,7 @@ def test_new_rows_of_other_columns_are_refused_by_name(explainer, table):
         explainer.local(X.assign(a="text"))
     with pytest.raises(ValueError, match="They had none before"):
         explainer.local(X.assign(a=np.nan))
-    with pytest.raises(ValueError, match=r"pass rows=\.\.\. of the table, a number"):
+    with pytest.raises(ValueError, match=r"pass one of the three: rows=\.\.\."):
         explainer.result_.local([0], X=X)
     with pytest.raises(ValueError, match="is not fitted yet"):
         dfi.DFI().local(X)
@@ -139,13 +139,15 @@ def test_results_without_models_say_so(explainer, tmp_path, table):
     result = explainer.result_
     loaded = dfi.load(result.save(tmp_path / "r.dfi"))
     for other in (loaded, pickle.loads(pickle.dumps(result)), result - result):  # noqa: S301
-        with pytest.raises(ValueError, match="need the fitted models, which a result that was"):
+        with pytest.raises(ValueError, match="need the fitted models, which loaded"):
             other.local()
-    with pytest.raises(ValueError, match="of latent coordinates"):
+    with pytest.raises(ValueError, match="about latent coordinates"):
         result.latent.local()
     X, y = table
     compared = dfi.compare(X[["a", "b"]], y, ["loco"], estimator="linear", progress=False)
-    with pytest.raises(ValueError, match="are of method 'dfi', but this result is of 'loco'"):
+    with pytest.raises(
+        ValueError, match="need a result of method 'dfi', but this one is of 'loco'"
+    ):
         compared["loco"].local()
 
 
@@ -254,7 +256,7 @@ def test_what_is_left_to_interactions_is_told():
 
     local = dfi.explain(X, predict(X), predict, cv="prefit", **QUIET).local()
     assert local.higher_order.max() > 1.0
-    assert "ask again with refine=128" in repr(local)
+    assert "try refine=128" in repr(local)
 
 
 def test_a_single_row_is_told_with_signs():

@@ -99,7 +99,7 @@ def test_groups_are_players_and_columns_of_no_group_stay():
         regrouped.values[:, 0], regrouped.prediction - regrouped.base, atol=1e-10
     )
     overlapping = {"one": ["a", "b"], "two": ["b", "k"]}
-    with pytest.raises(ValueError, match="groups without common columns"):
+    with pytest.raises(ValueError, match="disjoint groups"):
         plain.group(overlapping, how="joint").local()
     with pytest.raises(ValueError, match="need the fitted models"):
         plain.group({"all": ["a", "b"]}).local()

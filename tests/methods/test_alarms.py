@@ -142,7 +142,7 @@ def in_days(frame):
     ("made", "words"),
     [
         (lambda seed: walk(seed, 0.0), None),
-        (lambda seed: walk(seed, 0.85), "neighbouring rows go together"),
+        (lambda seed: walk(seed, 0.85), "neighbouring rows are correlated"),
         (lambda seed: in_days(walk(seed, 0.0)), "dates name the rows, in order"),
         (lambda seed: walk(seed, 0.0).assign(t=np.arange(200) / 7), "rows are sorted by 't'"),
     ],
@@ -152,7 +152,7 @@ def test_change_of_rows_in_order_of_time_says_that_it_takes_them_as_independent(
     if words is None:
         assert texts == []
     else:
-        (text,) = [text for text in texts if "takes rows as independent" in text]
+        (text,) = [text for text in texts if "treats rows as independent" in text]
         assert words in text
 
 

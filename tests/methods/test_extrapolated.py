@@ -168,7 +168,7 @@ def test_result_says_whether_scores_still_rise():
     assert found["rising"]["gained"] > 1.645 * found["rising"]["error"]
     assert abs(found["flat"]["gained"]) < 0.05
     assert found["unstable"]["gained"] is None
-    assert "read them as at least: " in found["rising"]["words"]
+    assert "read them as lower bounds: " in found["rising"]["words"]
     cross = dfi.explain(rows.X, rows.y, estimator="linear", form="cross", diagnose=False)
     assert "learning" not in cross.diagnostics
 
@@ -183,7 +183,7 @@ def test_a_model_without_bias_is_moved_by_little():
 
 def test_a_fitted_model_is_refused_by_name():
     model = LinearRegression().fit(SAMPLE.X, SAMPLE.y)
-    with pytest.raises(ValueError, match=r"form='extrapolated' multiplies two models"):
+    with pytest.raises(ValueError, match=r"form='extrapolated' needs two models"):
         dfi.explain(SAMPLE.X, SAMPLE.y, estimator=model, cv="prefit", form="extrapolated")
 
 

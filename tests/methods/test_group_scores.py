@@ -274,10 +274,10 @@ def test_other_refusals(explained):
         replace(explained, default_groups=None).group(how="joint")
     X, y = sample(100)
     loco = dfi.compare(X, y, ["loco"], estimator="linear", cv=2)["loco"]
-    with pytest.raises(ValueError, match=r"are of method 'dfi'.*'loco'"):
+    with pytest.raises(ValueError, match=r"need a result of method 'dfi'.*'loco'"):
         loco.group({"a": ["x0"]}, how="joint")
     copula = dfi.explain(X, y, "linear", cv=2, transport="copula", diagnose=False)
-    with pytest.raises(ValueError, match=r"linear maps between groups.*'copula'.*adds up columns"):
+    with pytest.raises(ValueError, match=r"linear map between groups.*'copula'.*adds up columns"):
         copula.group(DISJOINT, how="shapley")
     cpi = dfi.explain(X, y, "linear", cv=2, form="cpi", diagnose=False)
     with pytest.raises(ValueError, match="no form='cpi'"):

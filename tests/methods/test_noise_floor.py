@@ -300,7 +300,7 @@ def test_noise_that_is_significant_is_named_and_features_below_it_too(monkeypatc
     said = (
         r"a column of pure noise \(a permuted copy of 'b'\) scores 50 % of the outcome's variance "
         r"here, .*No score of that size or below is a finding\. "
-        r"'b' is called significant, but scores less than a column of pure noise"
+        r"'b' is significant, but scores less than pure noise"
     )
     with pytest.warns(ImplausibleScoreWarning, match=said):
         result = dfi.explain(frame, y, LinearRegression(), cv=2)

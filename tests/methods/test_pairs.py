@@ -163,7 +163,7 @@ def test_probabilities_and_several_classes_are_scored_by_brier() -> None:
     X = _columns(600, rho=0.0)
     score = 2.0 * X[:, 0] * X[:, 1] + 0.5 * np.random.default_rng(1).standard_normal(600)
     binary = dfi.explain(X, score > 0, "boosting", cv=2, diagnose=False)
-    with pytest.warns(InferenceWarning, match="boosted trees learn pairs slowly"):
+    with pytest.warns(InferenceWarning, match="boosted trees learn interactions slowly"):
         found = binary.interactions()
     assert found.pairs[0] == ("x0", "x1")
     assert found["x0", "x1"].p < 1e-4
@@ -237,9 +237,9 @@ def test_results_without_pairs_say_why(tmp_path: object) -> None:
     path = result.save(f"{tmp_path}/result.dfi")
     with pytest.raises(ValueError, match="interactions need the fitted models"):
         dfi.load(path).interactions()
-    with pytest.raises(ValueError, match="of latent coordinates"):
+    with pytest.raises(ValueError, match="about latent coordinates"):
         result.latent.interactions()
-    with pytest.raises(KeyError, match="was not asked about"):
+    with pytest.raises(KeyError, match="was not scored"):
         result.interactions([("x0", "x1")])["x0", "x2"]
     other = dfi.compare(X, X[:, 0], "loco", estimator="linear", cv=2)["loco"]
     with pytest.raises(ValueError, match="of method 'dfi'"):

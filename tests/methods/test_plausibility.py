@@ -310,13 +310,13 @@ def test_wrong_transport_is_far():
     def radius(rows):
         return rows[:, 0] ** 2 + rows[:, 1] ** 2
 
-    said = r"transport='gaussian' takes the model away from its data: .*times the variance"
+    said = r"transport='gaussian' evaluates the model far from the data, .*times their variance"
     with pytest.warns(TransportWarning, match=said), pytest.warns(ImplausibleScoreWarning):
         result = dfi.explain(X, radius(X), radius, cv="prefit")
     found = result.diagnostics["fidelity"]
     assert found["far"]
     assert found["variance_ratio"] > 10
-    assert any("away from its data" in reason.what for reason in result.trust.reasons)
+    assert any("far from the data" in reason.what for reason in result.trust.reasons)
 
 
 @pytest.mark.parametrize(

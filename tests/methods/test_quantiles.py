@@ -29,7 +29,7 @@ NINTH = QuantileRegressor(quantile=0.9, alpha=0.0)
 @pytest.mark.parametrize("loss", ["absolute", "pinball", pinball(0.9)])
 @pytest.mark.parametrize("learner", ["linear", NINTH])
 def test_dfi_refuses_every_learner(loss, learner):
-    with pytest.raises(ValueError, match=r"about a quantile, and DFI about means.*'loco'"):
+    with pytest.raises(ValueError, match=r"targets a quantile, but DFI explains means.*'loco'"):
         dfi.explain(X, Y, learner, loss=loss)
     with pytest.raises(ValueError, match="quantile of a mixture"):
         dfi.explain(X, Y, lambda rows: np.asarray(rows)[:, 0], cv="prefit", loss=loss)

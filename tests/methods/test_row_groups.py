@@ -81,7 +81,7 @@ def test_pcm_says_where_there_are_too_few_groups() -> None:
     sample = dfi.datasets.m1(80, d=2)
     groups = np.arange(80) % 4
     options = {"estimator": KNeighborsRegressor(5), "cv": 2, "clusters": groups}
-    with pytest.raises(ValueError, match=r"has 2 of the groups.*PCM\(n_folds=2\)"):
+    with pytest.raises(ValueError, match=r"has only 2.*PCM\(n_folds=2\)"):
         dfi.compare(sample.X, sample.y, "pcm", **options)
     assert dfi.compare(sample.X, sample.y, PCM(n_folds=2), **options)["pcm"].scores.max() > 0
 
@@ -184,7 +184,7 @@ def test_too_few_clusters_are_refused_or_said() -> None:
     rough = dfi.explain(X, y, "linear", cv=4, clusters=labels % 8, diagnose=False).trust.reasons[0]
     assert "so few clusters are rough (cluster-robust, 8 clusters)" in rough.what
     assert "with 7 degrees of freedom" in rough.remedy
-    with pytest.raises(ValueError, match="the testing half is one of them"):
+    with pytest.raises(ValueError, match="the testing half has only one"):
         dfi.compare(X, y, "pcm", estimator="linear", cv=2, clusters=labels % 2)
 
 

@@ -80,7 +80,7 @@ def test_suppressors_share_less_than_nothing_and_are_told():
     assert rows["x0"]["unique"] == pytest.approx(1.0, abs=0.03)
     assert rows["x1"]["unique"] == pytest.approx(0.49, abs=0.03)
     assert rows["x1"]["shared_high"] < 0
-    assert "a suppressor, worth more beside the others" in rows["x1"]["text"]
+    assert "a suppressor, worth more with the others" in rows["x1"]["text"]
     assert "suppressor" in repr(split)
 
 

@@ -78,7 +78,7 @@ def test_ranks_are_told_in_words_and_in_the_table(build):
     assert any("st to " in lead["text"] for lead in summary["leading"])
     page = report_html(result)
     assert 'data-key="rank_low"' in page
-    assert "for all of them at once with 95 % confidence" in page
+    assert "jointly at 95 % confidence" in page
 
 
 def test_ranks_are_not_told_where_intervals_are_not_valid_or_there_is_one_feature(build):
@@ -372,7 +372,7 @@ def test_a_comparison_writes_its_own_report(tmp_path):
     sample = dfi.datasets.m1(120, rho=0.5, d=3)
     both = dfi.compare(sample.X, sample.y, ["dfi", "loco"], estimator="linear", cv=2)
     page = both.report(tmp_path / "c.html", target="y").read_text()
-    assert "Each answers its own question" in page
+    assert "Each method answers its own question" in page
     assert ">loco<" in page
 
 

@@ -55,15 +55,15 @@ def test_pages_without_signal_and_without_pairs_say_so():
     X, y = generator.standard_normal((200, 3)), generator.standard_normal(200)
     result = dfi.explain(X, y, "linear", cv=2, diagnose=False)
     page = result.report(sections=[result.interactions(), result.split()]).html()
-    assert "No pair explains anything together" in page
-    assert "there is nothing to take apart" in page
+    assert "No pair has a clear joint effect" in page
+    assert "there is nothing to decompose" in page
 
 
 def test_sections_of_something_else_are_refused(result, sections):
     generator = np.random.default_rng(0)
     X = generator.standard_normal((100, 2))
     other = dfi.explain(X, X[:, 0] + generator.standard_normal(100), "linear", cv=2)
-    with pytest.raises(ValueError, match="about other features"):
+    with pytest.raises(ValueError, match="has other features"):
         other.report(sections=sections).html()
-    with pytest.raises(TypeError, match=r"what result\.interactions"):
+    with pytest.raises(TypeError, match=r"must be results of result\.interactions"):
         result.report(sections=[result]).html()

@@ -107,7 +107,7 @@ def test_many_levels_are_pooled_and_what_is_missing_is_not():
     assert gap["share"] == pytest.approx(4 / 600)
     assert sum(m["share"] for m in unit["members"]) == pytest.approx(1.0)
     page = report_html(found)
-    assert "Levels below 1.0 % of the rows are one level for the transport" in page
+    assert "Levels below 1.0 % of the rows are pooled for the transport" in page
 
 
 def test_a_category_may_have_a_level_called_missing():
@@ -177,7 +177,7 @@ def test_rows_left_out_are_counted():
 
 @pytest.mark.parametrize(
     ("how", "words"),
-    [("joint", "moved and scored as one"), ("sum", "the sum over its columns")],
+    [("joint", "moved and scored as a whole"), ("sum", "the sum over its columns")],
 )
 def test_page_says_how_groups_are_scored(result, how, words):
     found = result.group(how=how)
@@ -195,7 +195,7 @@ def test_overlapping_groups_say_that_they_are_not_attributed(overlapping):
     panels = overlapping.plot("groups")
     for panel in panels[2:]:
         (text,) = panel.texts
-        assert text.get_text().replace("\n", " ") == f"G{UNATTRIBUTED[1:]}."
+        assert text.get_text().replace("\n", " ") == f"{UNATTRIBUTED[0].upper()}{UNATTRIBUTED[1:]}."
     page = report_html(overlapping)
     assert "which are not attributed" in page
     assert "heat-area" not in page.split("</style>")[1].split("<script")[0]

@@ -210,7 +210,7 @@ def test_moments_of_different_tables_subtract_and_those_of_the_same_do_not():
     np.testing.assert_allclose(short.scores, by_row.scores)
     np.testing.assert_allclose(short.se, by_row.se)
     pd.testing.assert_frame_equal(short.table(), by_row.table())
-    with pytest.raises(ValueError, match="combine them by rows"):
+    with pytest.raises(ValueError, match="combine results with rows"):
         first.moments() - build(2).moments()
 
 
@@ -229,7 +229,7 @@ def test_moments_of_a_result_say_what_the_rows_say():
     # one critical value of about 2.4 from 4000 draws each: noise of about 0.03
     np.testing.assert_allclose((drawn - bands) / result.se, 0.0, atol=0.15)
     for name in ("influence", "weights", "rows"):
-        with pytest.raises(ValueError, match="keeps the moments of its influence values, not"):
+        with pytest.raises(ValueError, match="keeps moments of its influence values, not"):
             getattr(short, name)
 
 

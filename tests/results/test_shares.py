@@ -99,7 +99,7 @@ def test_contrast_of_shares_is_that_of_their_influence_values(of):
 
 def test_contrast_of_shares_needs_their_total():
     result = build()
-    with pytest.raises(ValueError, match="does not hold what shares of 'explained'"):
+    with pytest.raises(ValueError, match="does not have the total that shares of 'explained'"):
         (result - result).contrast(*result.names[:2], "explained")
 
 
@@ -144,7 +144,7 @@ def test_table_has_the_share_first_and_only_where_it_is_known():
     without = replace(result, totals=None)
     assert "share" not in without.table().columns
     assert "share" not in repr(without)
-    with pytest.raises(ValueError, match=r"does not hold .* use of='sum'"):
+    with pytest.raises(ValueError, match=r"does not have .* use of='sum'"):
         without.shares()
     assert without.shares("sum")["share"].sum() == pytest.approx(1.0)
 

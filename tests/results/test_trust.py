@@ -173,4 +173,4 @@ def test_an_error_above_all_that_is_explained_is_not_to_be_relied_on(plain):
     (reason,) = (found for found in result.findings if found.kind == "errors")
     assert reason.about == (plain.names[first],)
     assert reason.numbers["se"] > reason.numbers["explained"] == plain.explained.value
-    assert "exceeds all that is explained" in reason.what
+    assert "exceeds the whole explained variance" in reason.what

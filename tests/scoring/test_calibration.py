@@ -283,7 +283,7 @@ def test_columns_that_no_model_reads_score_exactly_0():
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"cv": "prefit"}, "form='calibrated' multiplies two models.*let the models be fitted"),
+        ({"cv": "prefit"}, "form='calibrated' needs two models.*pass an unfitted model"),
         ({"cv": [(np.arange(80), np.arange(80, N))]}, "from the other folds of the same split"),
         ({"form": "calibrate"}, "form must be 'auto', .* got 'calibrate'"),
     ],

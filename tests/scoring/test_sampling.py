@@ -81,7 +81,7 @@ def test_few_rows_of_many_columns_have_the_errors_of_the_formula(rows):
 def test_samples_without_weight_are_refused(monkeypatch):
     X, y = table(3000)
     weight = (np.arange(3000) % 6 == 0) * 1.0
-    message = r"\d+ of the first 50 rows that are explained have a weight above 0, but scores need"
+    message = r"only \d+ of the first 50 explained rows have a weight above 0, but scores need"
     with pytest.raises(ValueError, match=message):
         dfi.explain(X, y, "linear", explain_rows=50, sample_weight=weight)
     monkeypatch.setattr(source, "LARGE_ROWS", 500)
@@ -415,7 +415,7 @@ def test_classes_stop_together(monkeypatch):
 def test_rows_that_depend_on_each_other_are_all_explained():
     X, y = table(400)
     labels = np.repeat(np.arange(40), 10)
-    with pytest.raises(ValueError, match="explain_rows and max_seconds take a random sample of"):
+    with pytest.raises(ValueError, match="explain_rows and max_seconds need independent rows"):
         dfi.explain(X, y, "linear", clusters=labels, explain_rows=200)
 
 

@@ -87,7 +87,7 @@ def test_halves_have_no_row_in_common():
     ("options", "message"),
     [
         ({"cv": [([0, 1], [2, 3])]}, "cv is a list of row numbers, but the rows of X are not"),
-        ({"cv": 1}, "cv is 1, but folds of DaskXGBClassifier are dealt on the workers"),
+        ({"cv": 1}, "cv is 1, but the workers make the folds of DaskXGBClassifier"),
         ({"n_repeats": 3}, "n_repeats=3 fits DaskXGBClassifier that many times on all rows"),
         ({"loss": "log-loss"}, "loss='log-loss' scales the margins of a classifier"),
     ],

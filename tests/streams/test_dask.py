@@ -157,7 +157,7 @@ def test_a_client_that_is_closed(frame):
         pytest.raises(ValueError, match="the Client of Dask is closed: open a new one"),
     ):
         dfi.explain(table, "y", **OPTIONS)
-    with pytest.raises(ValueError, match="partitions of X live on a Client of Dask that is closed"):
+    with pytest.raises(ValueError, match="Dask Client that holds the partitions of X is closed"):
         dfi.explain(kept, "y", **OPTIONS)
 
 

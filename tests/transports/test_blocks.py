@@ -563,11 +563,11 @@ def test_a_linear_model_of_pooled_levels_is_scored_by_all_donors_at_once(form):
 def test_own_errors_of_straight_lines_are_refused(error):
     table, y = mixed()
     with pytest.raises(
-        ValueError, match=f"transport_error='{error}' is about straight lines, but 'colour'"
+        ValueError, match=f"transport_error='{error}' needs units of one column, but 'colour'"
     ):
         explained(table, y, effect_of, transport_error=error)
     X, y, _ = sample()
-    with pytest.raises(ValueError, match="'g0' has several columns, which are replaced as one"):
+    with pytest.raises(ValueError, match="'g0' has several"):
         joint(X, y, Ridge(), cv=3, transport_error=error)
     # groups of one column each are straight
     joint(X, y, Ridge().fit(X, y), groups={"g": ["x0"], "h": ["x1"]}, transport_error=error)

@@ -265,9 +265,9 @@ def test_the_sample_correlation_stands_in_where_variance_is_not_kept(monkeypatch
     (reason,) = [reason for reason in told.findings if reason.kind == "rows per column"]
     message = reason.text
     assert "chance correlations" in message
-    assert "The transport takes the sample correlation, noisy as it is: under factor" in message
+    assert "The transport takes the sample correlation, although noisy: under factor" in message
     assert "covariance='factor'" not in message
-    assert "under factor predictions would have" in told.diagnostics["covariance_instead"]
+    assert "under factor, predictions would have" in told.diagnostics["covariance_instead"]
     assert told.diagnostics["covariance"]["used"] == "sample"
     assert told.scores.sum() == pytest.approx(np.var(X @ slope), rel=0.02)
 
@@ -347,7 +347,7 @@ def linear_truth(X, **options):
 
 def test_a_result_says_what_was_used():
     X = sample(factor_model(50, 2), 120)
-    words = {"factor": "common factors", "qis": "because correlations are shrunk"}
+    words = {"factor": "common factor", "qis": "because correlations are shrunk"}
     for kind, text in words.items():
         result = linear_truth(
             X, transport=Gaussian(components=None, covariance=kind), diagnose=False
@@ -369,7 +369,7 @@ def test_a_result_says_what_was_used():
 @pytest.mark.parametrize("design", [Gaussian(covariance="factor"), Gaussian(components=None)])
 def test_derived_errors_of_factors_are_refused(error, design):
     X = sample(factor_model(30, 2), 60)
-    with pytest.raises(ValueError, match="this one is another: use 'auto' or 'jackknife'"):
+    with pytest.raises(ValueError, match="does not use: use 'auto', 'jackknife'"):
         linear_truth(X, transport=design, transport_error=error, diagnose=False)
 
 

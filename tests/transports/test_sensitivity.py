@@ -212,7 +212,7 @@ def test_a_model_without_an_answer_off_the_data_is_told_of_the_transport():
             return np.log(np.asarray(X)[:, 0])
 
     y = np.log(X[:, 0])
-    with pytest.raises(ValueError, match="transport='gaussian' asks the model about rows that are"):
+    with pytest.raises(ValueError, match="transport='gaussian' evaluates the model at new rows"):
         dfi.explain(X, y, logarithm, cv="prefit", diagnose=False)
     with pytest.warns(dfi.warnings.TransportWarning, match="gaussian is left out"):
         found = dfi.sensitivity(
@@ -232,7 +232,8 @@ def test_a_pipeline_that_fails_off_the_data_is_told_of_the_transport(transport):
     model = make_pipeline(FunctionTransformer(np.log), LinearRegression())
     design = Brenier(margins=False) if transport == "brenier" else transport
     with pytest.raises(
-        ValueError, match=f"transport='{transport}' asks the model about rows.*could not predict"
+        ValueError,
+        match=f"transport='{transport}' evaluates the model at new rows.*could not predict",
     ) as caught:
         dfi.explain(X, np.log(X[:, 0]), model, transport=design, cv=2, diagnose=False)
     assert "Use transport='copula'" in str(caught.value)

@@ -321,8 +321,8 @@ def _finding(told: dict[str, object], horizon: float) -> Finding | None:
     return Finding(
         "censoring",
         "distrust",
-        f"{100.0 * (1.0 - share):.0f} % of the rows had a chance below {LEAST_FREE:g} to be "
-        f"observed until the horizon {horizon:g}: what happens to them is a guess of the Cox model",
+        f"{100.0 * (1.0 - share):.0f} % of the rows had a chance below {LEAST_FREE:g} of being "
+        f"observed until the horizon {horizon:g}: for them the answer is a guess of the Cox model",
         {"share": 1.0 - share, "horizon": horizon},
         f"{earlier[0].upper()}{earlier[1:]}",
     )

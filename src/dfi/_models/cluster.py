@@ -228,8 +228,8 @@ def cluster_split(
     name = type(estimator).__name__
     if not isinstance(cv, int | np.integer) or isinstance(cv, bool) or cv < 2:
         raise ValueError(
-            f"{argument('cv')} is {cv!r}, but folds of {name} are dealt on the workers: pass a "
-            "number of folds of 2 or more"
+            f"{argument('cv')} is {cv!r}, but the workers make the folds of {name}: pass a number "
+            "of folds, 2 or more"
         )
     if n_repeats not in (None, 1):
         raise ValueError(

@@ -146,9 +146,9 @@ def warn_of_refits(estimator: Estimator, cv: object) -> None:
         return
     name = type(estimator).__name__
     warn(
-        f"this {name} is fitted already, and cv asks for new fits of it on each fold: pass "
-        f"{argument('cv', 'prefit')} to explain it as it is, on rows that it was not fitted on, or "
-        "sklearn.base.clone of it for new fits without this warning",
+        f"this {name} is already fitted, and is refitted on each fold: pass "
+        f"{argument('cv', 'prefit')} to explain it unchanged, on rows it has not seen, or pass "
+        "sklearn.base.clone(model) to refit it without this warning",
         RefitWarning,
     )
 

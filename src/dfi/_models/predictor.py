@@ -136,8 +136,8 @@ class Predictor:
             unseen = unseen_levels(self.model, self.table)
             given = "an array" if isinstance(rows, np.ndarray) else f"a {type(rows).__name__}"
             reason = (
-                f"The model is asked to predict perturbed rows ({brief(error)}): it is given "
-                f"{given} with the columns of {TABLE}, and must accept any values of them"
+                f"The model has to predict perturbed rows ({brief(error)}): it gets {given} with "
+                f"the columns of {TABLE}, and must accept any of their values"
                 if unseen is None
                 else unseen
             )
@@ -514,7 +514,7 @@ def class_column(model: EstimatorLike, label: object, place: int = 1) -> int:
             return column
     shown = ", ".join(map(repr, (classes or [])[:5]))
     raise ValueError(
-        f"this {type(model).__name__} tells {shown} apart, but {TARGET} has the class {label!r}: "
+        f"this {type(model).__name__} predicts {shown}, but {TARGET} has the class {label!r}: "
         "pass the labels that the model was fitted on"
     )
 

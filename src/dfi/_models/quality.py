@@ -449,7 +449,7 @@ def weak_model(quality: Quality, *, effect: bool = False) -> Finding | None:
             if square
             else f"the model's {quality.loss_name} is only {share} below that of {null}",
             {"skill": skill},
-            "Scores say which features that small part comes from, not what drives the outcome",
+            "Scores show which features that small part comes from, not what drives the outcome",
         )
     return None
 

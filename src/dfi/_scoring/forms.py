@@ -151,8 +151,8 @@ class Stretch:
     def as_dict(self) -> dict[str, object]:
         """Return the factor for a result's diagnostics, in words too."""
         words = (
-            f"the outcome goes up by {self.slope:.2f} where a prediction does by 1: the model "
-            f"shrinks, and scores are those of predictions {self.factor:.2f} times as far apart"
+            f"the outcome rises by {self.slope:.2f} per unit of the prediction: the model "
+            f"shrinks, and scores are multiplied by {self.factor:.2f}"
             if self.factor > 1.0
             else "the model does not shrink its predictions: scores are not stretched"
         )

@@ -357,9 +357,9 @@ def refuse_derived(transport_error: str) -> None:
     """Raise for an own error by the sample correlation's influence, where others are fitted."""
     if transport_error in ("derived", "finite-difference"):
         raise ValueError(
-            f"transport_error={transport_error!r} goes by the influence of rows on the sample "
-            "correlation, but this one is another: use 'auto' or 'jackknife' (refits) or "
-            "'ignore', or a transport with covariance='sample'"
+            f"transport_error={transport_error!r} needs the sample correlation, which this "
+            "transport does not use: use 'auto', 'jackknife' (refits) or 'ignore', or a "
+            "transport with covariance='sample'"
         )
 
 

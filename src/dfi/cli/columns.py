@@ -105,7 +105,7 @@ def _refuse_two_scales(name: str, values: Sequence[str], decimal: Decimal) -> No
     if percent and [value for value in plain if read_number(value, decimal)]:
         raise Refused(
             f"column {name!r} has {percent[0]!r} and {plain[0]!r}: numbers with and without a "
-            "percent sign are not of one scale; write them alike, or leave the column out with "
+            "percent sign have different scales; write them alike, or leave the column out with "
             "--drop"
         )
 
@@ -201,8 +201,8 @@ def with_dates(
         taken = [part for part in parts if part in frame.columns and part != name]
         if taken:
             raise Refused(
-                f"--dates parts makes a column {taken[0]!r} of {name!r}, but there is one already: "
-                "rename it, or use --dates days"
+                f"--dates parts would make a column {taken[0]!r} of {name!r}, but that name "
+                "exists already: rename it, or use --dates days"
             )
         columns += parts.values()
         blocks[name] = list(parts)
@@ -262,8 +262,8 @@ def _refuse_mixed_dates(column: pl.Series) -> None:
     dates = find_dates(column.drop_nulls().to_list())
     if dates is not None and dates.odd is None:
         raise Refused(
-            f"column {column.name!r} has dates that are not all written in one way, such as "
-            f"{dates.example!r}: write them as YYYY-MM-DD, or leave the column out with --drop"
+            f"column {column.name!r} has dates in different formats, such as {dates.example!r}: "
+            "write them as YYYY-MM-DD, or leave the column out with --drop"
         )
 
 
@@ -291,15 +291,15 @@ def with_fewer_levels(
         kept = counts[name].head(limit - 1)
         if POOLED in kept:
             raise Refused(
-                f"--max-levels makes a level {POOLED!r} of {name!r}, which has one of that name "
-                "already: rename it"
+                f"--max-levels would make a level {POOLED!r} of {name!r}, which has one of that "
+                "name already: rename it"
             )
         common = texts.is_null() | texts.is_in(kept.implode())
         often = [int(count) for count in counts["count"].to_list()]
         share = sum(often[limit - 1 :]) / sum(often)
         console.warn(
-            f"{name!r}: of {counts.height:,} levels the {limit - 1:,} most frequent are kept, the "
-            f"others ({100 * share:.2g} % of the rows) are one, {POOLED!r}"
+            f"{name!r}: of {counts.height:,} levels, the {limit - 1:,} most frequent are kept; "
+            f"the others ({100 * share:.2g} % of the rows) are merged into {POOLED!r}"
         )
         other = pl.Series([POOLED]).new_from_index(0, len(texts))
         pooled.append(texts.zip_with(common, other).alias(name))

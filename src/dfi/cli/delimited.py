@@ -65,7 +65,7 @@ def decoded(content: bytes, label: str, encoding: str) -> bytes:
             ) from None
         raise Unreadable(
             f"{label} is not {encoding.upper()} (line {line}); say what it is with --encoding, "
-            "for instance --encoding latin-1"
+            "for instance --encoding latin-1 (Excel in Western Europe)"
         ) from None
     except LookupError:
         raise Unreadable(f"there is no encoding called {encoding!r}") from None

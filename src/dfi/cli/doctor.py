@@ -492,7 +492,7 @@ def _intentions(examined: TableReport, request: Request) -> list[str]:
         said.append(f"explain the fitted model {request.model} as it is")
     which = f"all {rows:,} rows" if rows >= of else f"{rows:,} of {of:,} rows, drawn at random"
     if plan["until_precise"]:
-        which = f"as many of {of:,} rows as the errors ask for, drawn at random"
+        which = f"as many of {of:,} rows as the precision requires, drawn at random"
     said.append(f"explain {which}, by the {plan['form']} form")
     known = plan["seconds"]
     if isinstance(known, float):

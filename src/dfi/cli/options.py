@@ -59,15 +59,15 @@ RowId = Annotated[
     _reading("--id", help="column that names rows: those in both tables are the same unit"),
 ]
 FailOnChange = Annotated[
-    bool, _running("--fail-on-change", help="end with exit code 6 where a change was found")
+    bool, _running("--fail-on-change", help="exit with code 6 if a change was found")
 ]
 Alpha = Annotated[
-    float, _method(min=0.0, max=1.0, help="p of any change up to which one was found")
+    float, _method(min=0.0, max=1.0, help="largest p-value of any change that counts as a change")
 ]
 LeastChange = Annotated[
     float,
     _method(
-        min=0.0, help="size that a change (adjusted p up to alpha) must have to count as found"
+        min=0.0, help="smallest change that counts, among those with an adjusted p of at most alpha"
     ),
 ]
 Groups = Annotated[
@@ -77,8 +77,8 @@ Groups = Annotated[
 RowsToExplain = Annotated[
     str,
     _method(
-        help="rows to explain: a number, all, auto (as many as the errors ask for), or default "
-        "(all up to 20,000, auto beyond)"
+        help="rows to explain: a number, all, auto (as many as the precision requires), or "
+        "default (all up to 20,000, auto beyond)"
     ),
 ]
 MaxSeconds = Annotated[float | None, _method(help="explain no further rows after this time")]
@@ -88,29 +88,27 @@ KeepRows = Annotated[
 ]
 FitRows = Annotated[
     int | None,
-    _method(
-        help="rows that models are fitted on; all, or 200,000 where the files are read in parts"
-    ),
+    _method(help="rows to fit models on; all by default, or 200,000 if files are read in parts"),
 ]
 KeptShare = Annotated[
     float | None,
     _method(
-        help="also say which features are enough to express this share of the signal, e.g. 0.95, "
-        "with 90 % confidence"
+        help="also list features that are enough for this share of the signal, e.g. 0.95, with "
+        "90 % confidence"
     ),
 ]
 Interactions = Annotated[
     bool,
     _method(
         "--interactions",
-        help="ask which features act together: pairs in interactions.csv and in the report",
+        help="show which features act together, in interactions.csv and the report",
     ),
 ]
 Split = Annotated[
     bool,
     _method(
         "--split",
-        help="take shares apart: unique, shared with whom, interaction; in split.csv and the "
+        help="decompose shares into unique, shared and interaction parts, in split.csv and the "
         "report",
     ),
 ]
@@ -118,8 +116,8 @@ ShownRows = Annotated[
     int | None,
     _method(
         "--rows",
-        help="so many single rows in the report, with what each feature contributes; their values "
-        "are then in the page",
+        help="number of single rows in the report, with contributions; the page then contains "
+        "their values",
     ),
 ]
 Methods = Annotated[str, _method(help="all, or names separated by commas")]
@@ -156,15 +154,15 @@ Repeats = Annotated[
     int | None,
     _method(
         min=1,
-        help="divisions of the rows that scores are averaged over; by default 3 for the model "
-        "auto with 5 folds and up to 5,000 rows, 5 where groups are units, else 1",
+        help="random splits to average scores over; by default 3 for the model auto with 5 folds "
+        "and up to 5,000 rows, 5 if groups are units, otherwise 1",
     ),
 ]
 Form = Annotated[
     ScoreForm,
     _method(
         help="estimator of the scores; auto: extrapolated for the model auto and 200 to 5,000 "
-        "rows, else cross; cpi for a fitted model, or loco where the loss is not a square"
+        "rows, otherwise cross; cpi for a fitted model, or loco if the loss is not a square"
     ),
 ]
 
@@ -181,7 +179,7 @@ Out = Annotated[
     _running("--out", "-o", help="folder for the outputs", parser=_folder, metavar="<path>"),
 ]
 Jobs = Annotated[int | None, _running("--jobs", "-j", help="parallel tasks; -1 for all cores")]
-Quiet = Annotated[bool, _running("--quiet", "-q", help="say only warnings and errors")]
+Quiet = Annotated[bool, _running("--quiet", "-q", help="print only warnings and errors")]
 AsJson = Annotated[bool, _running("--json", help="print one JSON object for machines")]
 Force = Annotated[bool, _running("--force", "-f", help="replace existing outputs")]
 Debug = Annotated[bool, _running("--debug", help="show the traceback of an error")]
@@ -191,7 +189,7 @@ Columns = Annotated[int, typer.Option("--top", min=1, help="columns and remarks 
 Result = Annotated[Path, typer.Argument(help="a .dfi file, or a folder with result.dfi")]
 ScoreSpace = Annotated[Space, typer.Option("--space", help="which scores")]
 Page = Annotated[
-    Path | None, typer.Option("--out", "-o", help="the page; beside the result by default")
+    Path | None, typer.Option("--out", "-o", help="the page; by default next to the result")
 ]
 Title = Annotated[str | None, typer.Option(help="headline of the page")]
 OutcomeName = Annotated[str | None, typer.Option("--target", help="name of the outcome")]
@@ -205,10 +203,8 @@ Full = Annotated[
 PaperFolder = Annotated[
     Path, typer.Option("--out", "-o", help="folder for tables, figures and pages")
 ]
-Resume = Annotated[bool, typer.Option("--resume", help="go on where an earlier run stopped")]
-Seeds = Annotated[
-    int | None, typer.Option(min=1, help="replications, where not the paper's number")
-]
+Resume = Annotated[bool, typer.Option("--resume", help="resume an earlier run")]
+Seeds = Annotated[int | None, typer.Option(min=1, help="replications, if not the paper's number")]
 RefitSeeds = Annotated[
     int | None, typer.Option(min=1, help="replications of methods that refit or draw")
 ]
@@ -229,14 +225,16 @@ class Request:
         show_default=False,
     )
     target: str = _reading(
-        ..., "--target", "-y", "--time-to", help="column to explain; with --event the time up to it"
+        ...,
+        "--target",
+        "-y",
+        "--time-to",
+        help="column to explain; with --event, the time to the event",
     )
     event: str | None = _reading(
-        None, help="column of whether the event was observed; else the row is censored"
+        None, help="column that says whether the event was observed or the row censored"
     )
-    horizon: str | None = _reading(
-        None, help="time up to which events are looked at; several by commas"
-    )
+    horizon: str | None = _reading(None, help="how far to look ahead; several separated by commas")
     measure: Measure | None = _reading(
         None, help="rmst or probability of times to an event; distribution: spread and tails too"
     )
@@ -246,13 +244,13 @@ class Request:
     pos_label: str | None = _reading(None, help=_meaning("pos_label"))
     loss: str = _method(
         "auto",
-        help=f"what scores are differences of: {', '.join(LOSSES)}; auto: squared-error for "
+        help=f"the loss behind the scores: {', '.join(LOSSES)}; auto: squared-error for "
         "quantities, brier for classes",
         autocompletion=_names(LOSSES),
     )
     groups: Groups = None
     units: UnitsKind = _reading(
-        "columns", help="groups: each is disentangled from the others and scored as one"
+        "columns", help="groups: each is disentangled from the others and scored as a whole"
     )
     drop: list[str] | None = _reading(None, help="columns to leave out, separated by commas")
     weights: str | None = _reading(None, help=f"column of {_meaning('sample_weight')}")
@@ -268,12 +266,12 @@ class Request:
         help="missing values of features: part of the feature, an error, or rows to leave out",
     )
     na_values: list[str] | None = _reading(
-        None, help="further texts that stand for a missing value, separated by commas"
+        None, help="further marks of missing values, separated by commas"
     )
     categorical: list[str] | None = _reading(
         None,
-        help="columns whose values are classes though they look like numbers, separated by commas; "
-        "--numbers text says so of all text that looks like numbers",
+        help="columns of numbers to treat as classes, separated by commas; --numbers text does "
+        "so for all text that looks like numbers",
     )
     dates: Dates | None = _reading(
         None,
@@ -289,12 +287,12 @@ class Request:
     max_levels: int | None = _reading(
         None,
         min=2,
-        help="levels of a category that are kept, the most frequent; the others become one",
+        help="number of levels to keep per category, the most frequent; the others are merged",
     )
     file_format: str | None = _reading(
         None,
         "--format",
-        help="csv, tsv, parquet, arrow, feather or jsonl, where the name does not tell",
+        help="csv, tsv, parquet, arrow, feather or jsonl, if the name does not say",
     )
     encoding: str = _reading("utf-8", help="encoding of CSV, TSV and JSON lines")
     max_unpacked: int | None = _reading(

@@ -490,8 +490,8 @@ class InfluenceMoments(Influence):
         varies = self.se > 0.0
         if np.isnan(self._own_third[varies]).any():
             raise ValueError(
-                f"moments of more than {MOST_THIRD} units do not tell the skewness of their sums: "
-                "ask for intervals with skewness=False, or keep some rows with moments(sample=...)"
+                f"moments of more than {MOST_THIRD} units do not have the skewness of their sums: "
+                "use skewness=False, or keep some rows with moments(sample=...)"
             )
         variance = np.where(varies, np.diag(self.covariance), 1.0)
         return np.asarray(np.where(varies, self._own_third / variance**1.5, 0.0))
@@ -531,8 +531,8 @@ class InfluenceMoments(Influence):
         self._check_units(other)
         if not independent:
             raise ValueError(
-                "moments do not say how two results on the same rows depend on each other: combine "
-                "them by rows, which results of large tables have with "
+                "moments do not show how two results on the same rows depend on each other: "
+                "combine results with rows, which large tables keep with "
                 f"{argument('keep_rows', True)}"
             )
         theirs = other if isinstance(other, InfluenceMoments) else other.moments()

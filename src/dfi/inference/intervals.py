@@ -343,9 +343,8 @@ def critical_value(maxima: Floats, level: float = 0.95) -> float:
     level, highest = check_level(level), highest_level(len(maxima))
     if level > highest:
         raise ValueError(
-            f"{argument('level', level)} is beyond what {len(maxima)} draws can tell of all units "
-            f"at once: pass a level of {highest:.4g} or less, or intervals of single units "
-            "(simultaneous=False)"
+            f"{argument('level', level)} needs more than {len(maxima)} draws for simultaneous "
+            f"intervals: pass a level of {highest:.4g} or less, or use simultaneous=False"
         )
     return float(np.quantile(maxima, level, method="higher"))
 

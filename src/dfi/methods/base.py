@@ -27,9 +27,8 @@ if TYPE_CHECKING:
 SAMPLE_ROWS = 200
 
 CONSERVATIVE = (
-    "Where the score is 0 the limit is degenerate: the influence values vanish and the squared "
-    "error of the fits pulls the score below 0, so the one-sided test rejects less often than its "
-    "level (conservative)."
+    "If the true score is 0, influence values vanish and the error of the fits pulls the score "
+    "below 0, so the one-sided test is conservative."
 )
 
 

@@ -107,8 +107,8 @@ class CPI(OneStep):
         f"(residuals independent of the other features). {CONSERVATIVE}"
     )
     plain = (
-        "The plain mean moves to first order with the regression's error: its intervals hold "
-        "for least squares, and are off centre for learners that shrink."
+        "The plain mean depends to first order on the regression's error: its intervals are "
+        "valid for least squares and off centre for learners that shrink."
     )
 
     def __post_init__(self) -> None:
@@ -120,8 +120,8 @@ class CPI(OneStep):
             return None
         names = ", ".join(repr(column.name) for column in fits.table.gaps[:5])
         return (
-            "cpi draws a feature as its regression on the others plus another row's residual, and "
-            f"missing values ({names}) have none: use pfi or loco, or {argument('missing', 'drop')}"
+            f"cpi needs residuals, which missing values ({names}) do not have: use pfi or loco, "
+            f"or {argument('missing', 'drop')}"
         )
 
     def compute(self, fits: Fits) -> dict[str, MethodResult]:

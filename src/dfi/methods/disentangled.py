@@ -171,12 +171,12 @@ class Disentangled(Method):
     name = "dfi"
     question = (
         "Shared-signal attribution: how much of the signal does the feature carry, alone and "
-        "through the factors that it shares with correlated features?"
+        "shared with correlated features?"
     )
     valid_intervals = True
     inference = (
-        "Influence values with the transport's own error; products of two independently fitted "
-        "models, so scores of null features are not pulled below 0."
+        "Influence values include the transport's error; products of two independent models keep "
+        "scores of null features from falling below 0."
     )
 
     @property
@@ -209,10 +209,9 @@ class Disentangled(Method):
             if self.explain_rows in ("default", None) and self.max_seconds is None:
                 return None
             raise ValueError(
-                f"{argument('explain_rows')} and {argument('max_seconds')} take a random sample of "
-                "rows that are independent, but these depend on each other "
-                f"({argument('clusters')}, {worded('or folds along time', '--time')}): leave both "
-                "out"
+                f"{argument('explain_rows')} and {argument('max_seconds')} need independent rows, "
+                f"but these depend on each other ({argument('clusters')}, "
+                f"{worded('or folds along time', '--time')}): leave both out"
             )
         count = here if asked is None or isinstance(asked, str) else min(asked, here)
         deadline = None
@@ -229,8 +228,8 @@ class Disentangled(Method):
         all_there = int(np.count_nonzero(counted[rows])) if here == n else FEWEST_COUNTED
         if drawn < min(FEWEST_COUNTED, all_there):
             raise ValueError(
-                f"{drawn} of the first {min(len(order), BLOCK)} rows that are explained have a "
-                f"weight above 0, but scores need {FEWEST_COUNTED}: leave rows of weight 0 out of "
+                f"only {drawn} of the first {min(len(order), BLOCK)} explained rows have a weight "
+                f"above 0, but scores need {FEWEST_COUNTED}: remove rows of weight 0 from "
                 f"{TABLE}, or pass a larger {argument('explain_rows')}"
             )
         reason = "asked for"
@@ -251,9 +250,9 @@ class Disentangled(Method):
         form = self.form
         if prefit and form in (*CROSSED, "extrapolated"):
             raise ValueError(
-                f"{argument('form', form)} multiplies two models fitted on disjoint rows; "
+                f"{argument('form', form)} needs two models fitted on disjoint rows, but "
                 f"{argument('cv', 'prefit')} has one: use {argument('form', 'loco', 'cpi')}, or "
-                "let the models be fitted here"
+                "pass an unfitted model"
             )
         integration = self.quadrature
         design = resolve_transport(transport)
@@ -278,20 +277,20 @@ class Disentangled(Method):
         if not loss.is_square:
             if self.form in ("cpi", "calibrated"):
                 raise ValueError(
-                    f"{argument('form', self.form)} is about squared errors, but "
+                    f"{argument('form', self.form)} works with squared errors only, and "
                     f"{argument('loss', loss.name)} is none: use 'cross' or 'loco', or "
                     f"{argument('loss', 'squared-error')} ('brier' for classes)"
                 )
             if not design.any_loss:
                 raise ValueError(
-                    f"{argument('transport', design.name)} takes scores as products of errors, but "
-                    f"{argument('loss', loss.name)} has none: use "
+                    f"{argument('transport', design.name)} multiplies errors, which "
+                    f"{argument('loss', loss.name)} does not have: use "
                     f"{argument('transport', 'gaussian')}, or {argument('loss', 'squared-error')} "
                     "('brier' for classes)"
                 )
             if self.additive:
                 raise ValueError(
-                    "Shapley values of groups add up to a variance, but "
+                    "Shapley values of groups divide a variance, but "
                     f"{argument('loss', loss.name)} is none: use how='joint', or "
                     f"{argument('loss', 'squared-error')} ('brier' for classes)"
                 )
@@ -304,20 +303,20 @@ class Disentangled(Method):
         for column in columns:
             if np.count_nonzero(~constant[list(column.positions)]) > 1:
                 raise ValueError(
-                    f"transport_error={self.transport_error!r} is about straight lines, but "
-                    f"{column.name!r} has several columns, which are replaced as one: leave it at "
-                    "'auto' (here 'jackknife'), or use 'ignore'"
+                    f"transport_error={self.transport_error!r} needs units of one column, but "
+                    f"{column.name!r} has several: leave it at 'auto' (here 'jackknife'), or use "
+                    "'ignore'"
                 )
 
     def refuses(self, fits: Fits) -> str | None:
         if fits.loss.quantile is None:
             return None
         return (
-            f"{argument('loss', fits.loss.name)} is about a quantile, and DFI about means: without "
-            "a coordinate the best prediction is the quantile of a mixture, not an average of "
-            f"predictions. Use {argument('loss', 'squared-error')}, explain that end of the "
-            f"distribution with the target dfi.Quantile({fits.loss.quantile:g}) and no loss, or "
-            "compare with 'loco', this loss and a learner of the quantile"
+            f"{argument('loss', fits.loss.name)} targets a quantile, but DFI explains means: "
+            "without a coordinate, the best prediction is the quantile of a mixture, not an "
+            f"average of predictions. Use {argument('loss', 'squared-error')}, explain that part "
+            f"of the distribution with target=dfi.Quantile({fits.loss.quantile:g}) and no loss, "
+            "or compare with 'loco', this loss and a learner of the quantile"
         )
 
     def compute(self, fits: Fits) -> dict[str, MethodResult]:
@@ -378,17 +377,16 @@ class Disentangled(Method):
             self._check_units(design, columns, fits.constant)
         if fits.data.joint and not design.disentangles_units:
             raise ValueError(
-                f"{argument('units', 'groups')} is about linear maps between groups, which "
+                f"{argument('units', 'groups')} needs a linear map between groups, which "
                 f"{argument('transport', design.name)} is not: use "
                 f"{argument('transport', 'gaussian')}, or leave {argument('units', 'columns')}, "
                 f"which adds up columns{worded(' by result.group()', '')}"
             )
         if several and not design.straight:
             raise ValueError(
-                "groups that overlap, and Shapley values of groups, replace several units as one, "
-                f"and {argument('transport', design.name)} bends these together: use "
-                f"{argument('transport', 'gaussian')}, or groups that do not overlap, with joint "
-                "scores"
+                f"{argument('transport', design.name)} does not support overlapping groups or "
+                f"Shapley values of groups: use {argument('transport', 'gaussian')}, or disjoint "
+                "groups with joint scores"
             )
         source = population if large and design.straight else None
         rows = self._row_plan(fits, design)
@@ -570,10 +568,10 @@ def _scored(transport: FittedTransport, task: Task) -> Scores:
             "were seen, or "
         )
         raise UnsuitableTransportError(
-            f"{argument('transport', transport.design.name)} asks the model about rows that are "
-            f"not in the data, but it has no answer there ({error}). Use "
-            f"{'' if transport.design.name == 'copula' else instead}a model that takes any number "
-            "(the logarithm of a negative one is none)"
+            f"{argument('transport', transport.design.name)} evaluates the model at new rows, "
+            f"where it returns no finite prediction ({error}). Use "
+            f"{'' if transport.design.name == 'copula' else instead}a model that accepts any "
+            "number (a logarithm does not)"
         ) from error
 
 
@@ -665,19 +663,22 @@ def learning_state(
     _, (influence,) = common_gain([(known.latent, smaller.latent, mass)])
     total, before = (float(mass.mean(it.latent).sum()) for it in (known, smaller))
     if not influence.any():
-        words = "the models find too little to tell whether more rows would bring more"
+        words = "the models explain too little to say whether more rows would help"
         return {"state": "unstable", "gained": None, "error": None, "words": words}
     of_repeats = models.latent_by_repeat.sum(axis=1, keepdims=True)
     variance = mass.standard_error(influence[:, None]) ** 2
     variance = variance + split_variance(of_repeats, halvings) / total**2
     gained, error = 1.0 - before / total, float(np.sqrt(variance[0]))
     number = f"{100.0 * gained:.0f} % (± {100.0 * error:.0f})"
-    came = f"{number} of what the models find came with the second half of their training rows"
+    came = f"{number} of the explained signal came with the second half of the training rows"
     state, words = "flat", f"scores hardly rise with more rows: {came}"
     if error > UNSTABLE or gained < -SURE_GAIN * error:
-        state, words = "unstable", f"how scores change with more rows is not known: {came}"
+        state, words = "unstable", f"unclear whether scores still rise with more rows: {came}"
     elif gained > max(SURE_GAIN * error, FLAT):
-        state, words = "rising", f"scores still rise with more rows, read them as at least: {came}"
+        state, words = (
+            "rising",
+            (f"scores still rise with more rows, so read them as lower bounds: {came}"),
+        )
     return {"state": state, "gained": gained, "error": error, "words": words}
 
 

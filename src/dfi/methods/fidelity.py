@@ -92,22 +92,24 @@ class Fidelity:
         far = self.far
         gross = self._beyond(GROSS_RATIOS, GROSS_SHIFT)
         side = "lower" if self.mean_shift < 0 else "higher"
-        measured = f"{self.variance_ratio:.2f} times the variance that they have at the rows"
+        measured = f"{self.variance_ratio:.2f} times their variance at the rows"
         if not far or abs(self.mean_shift) > MEAN_SHIFT:
             measured += f", and a mean {abs(self.mean_shift):.2f} standard deviations {side}"
         what = (
-            f"{argument('transport', design.name)} takes the model away from its data: there "
+            f"{argument('transport', design.name)} evaluates the model far from the data, where "
             f"predictions have {measured}"
             if far
-            else f"with independent latent coordinates predictions have {measured}: the model was "
-            "asked about rows like those of the data"
+            else f"at independent latent coordinates, predictions have {measured}: the model was "
+            "evaluated close to the data"
         )
         return Finding(
             "fidelity",
             "distrust" if gross else "care" if far else "note",
             what,
             {"variance_ratio": self.variance_ratio, "mean_shift": self.mean_shift},
-            "Part of every score is what the model does where there are no rows" if far else "",
+            "Part of every score reflects what the model does where there are no rows"
+            if far
+            else "",
         )
 
     def as_dict(self) -> dict[str, object]:
@@ -218,8 +220,8 @@ def keeping_variance(
     if abs(np.log(nearer)) + np.log(NEARER if keeps else MUCH_NEARER) >= abs(np.log(ratio)):
         return transport, ""
     return sample, (
-        f"the sample correlation, noisy as it is: under {estimate.used} predictions would have "
-        f"{ratio:.3g} times the variance that they have at the rows, and scores with them"
+        f"the sample correlation, although noisy: under {estimate.used}, predictions would have "
+        f"{ratio:.3g} times their variance at the rows, and so would scores"
     )
 
 

@@ -87,13 +87,13 @@ def refuse_keep(fits: Fits) -> None:
     """Raise where no smaller models can be fitted, or their losses not be compared."""
     if fits.prefit:
         raise ValueError(
-            f"keep refits the model on fewer features, but {argument('cv', 'prefit')} has a fitted "
-            f"one alone: explain with an unfitted learner and {argument('cv', 5)}"
+            f"keep refits the model on fewer features, but {argument('cv', 'prefit')} only has a "
+            f"fitted one: explain with an unfitted learner and {argument('cv', 5)}"
         )
     if fits.cluster is not None:
         raise ValueError(
-            "keep refits the model here, but this one is fitted on a cluster: explain a sample of "
-            "the rows with a learner of scikit-learn"
+            "keep refits models locally, but this one is fitted on a cluster: explain a sample "
+            "of the rows with a scikit-learn learner"
         )
     dependence = fits.weights.dependence
     if isinstance(dependence, Clusters) and dependence.count(fits.weights.counted) < 4:

@@ -42,8 +42,8 @@ def dependence(
         return Finding(
             "dependence",
             "care" if left.auc >= CARE else "note",
-            f"{argument('transport', design.name)} leaves dependence between features ({measured}"
-            f"), most between {named}",
+            f"{argument('transport', design.name)} leaves dependence between features "
+            f"({measured}), mostly between {named}",
             numbers,
             f"The split between these is unreliable; trust their sum. {tried}",
             tuple(about),
@@ -72,8 +72,8 @@ def other_transport(
     matrix, weights = task.table.matrix[scored.rows], task.weights.take(scored.rows)
     choice = Auto().choose(matrix, weights, task.constant, task.table.columns, seed)
     if choice.design.name == design.name:
-        return f"{auto} would take the same transport: {choice.reasons[-1]}. {compare}"
-    return f"{auto} would take {choice.design.name!r}: {'; '.join(choice.reasons)}. {compare}"
+        return f"{auto} would choose the same transport: {choice.reasons[-1]}. {compare}"
+    return f"{auto} would choose {choice.design.name!r}: {'; '.join(choice.reasons)}. {compare}"
 
 
 def carrying(scores: Floats) -> Bools:

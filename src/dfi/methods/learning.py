@@ -80,14 +80,14 @@ def calibration(told: Mapping[str, Any]) -> Finding:
     """Say how much the calibrated form adds to what the models find."""
     share, factors = told["found_share"], told["factor"]
     if share is None:
-        what = "the models point at no signal: there is nothing to calibrate"
+        what = "the models find no signal: there is nothing to calibrate"
         return Finding("calibration", "note", what)
     low, high = min(factors.values()), max(factors.values())
     return Finding(
         "calibration",
         "note",
-        f"the models find about {100.0 * min(share, 1.0):.0f} % of the signal that they point at: "
-        f"calibrated scores add up to {1.0 / share:.2f} times those of the cross form, by factors "
-        f"between {low:.2f} and {high:.2f}",
+        f"the models recover about {100.0 * min(share, 1.0):.0f} % of the signal: calibrated "
+        f"scores add up to {1.0 / share:.2f} times those of the cross form, with factors between "
+        f"{low:.2f} and {high:.2f}",
         {"found_share": share, "lowest": low, "highest": high},
     )

@@ -190,10 +190,9 @@ class NLOCO(Method):
             variance = float(np.sum(mass @ (columns - mass @ columns) ** 2))
             if means[unit] <= EXPLAINED * variance:
                 return (
-                    f"nloco with normalize='residual' divides by what the other features leave of "
-                    f"{fits.units.names[unit]!r}, and they explain it entirely: drop the "
-                    "feature, put it into one group with those that repeat it, or use "
-                    "normalize='outcome'"
+                    "nloco with normalize='residual' divides by the variance of "
+                    f"{fits.units.names[unit]!r} given the other features, which is 0: drop the "
+                    "feature, group it with those that determine it, or use normalize='outcome'"
                 )
         return None
 

@@ -301,13 +301,13 @@ def noise(floor: NoiseFloor, totals: Totals) -> Finding:
             f"{totals.whole} here, and a test would call it significant (adjusted p "
             f"{worst.p_adj:.2g})",
             {"share": worst.share, "p_adj": worst.p_adj},
-            "No score of that size or below is a finding",
+            "No score of that size or smaller is a finding",
         )
     count = len(floor.probes)
     if floor.upper == 0.0:
         what = (
-            f"a column of pure noise that no model reads scores exactly 0 here: {count} of them "
-            "were put beside the table, and the transport finds them independent of every feature"
+            f"pure noise scores exactly 0 here: {count} columns of it were added, and the "
+            "transport finds them independent of every feature"
         )
         return Finding("noise", "note", what, {"floor": 0.0})
     share = f" ({in_percent(floor.floor / totals.variance)} of {totals.whole})"
@@ -329,8 +329,8 @@ def smaller_than_noise(floor: NoiseFloor, below: tuple[str, ...], totals: Totals
     return Finding(
         "below noise",
         "distrust",
-        f"{listed(below)} {'are' if several else 'is'} called significant, but "
-        f"{'score' if several else 'scores'} less than a column of pure noise does here "
+        f"{listed(below)} {'are' if several else 'is'} significant, but "
+        f"{'score' if several else 'scores'} less than pure noise does here "
         f"({in_percent(floor.raised / totals.variance)} of {totals.whole})",
         {"share": floor.raised / totals.variance},
         about=below,

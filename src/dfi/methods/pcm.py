@@ -108,14 +108,14 @@ class PCM(Method):
         n_groups = len(np.unique(labels[_halves(fits)[0]]))
         if n_groups < 2:
             return (
-                "pcm splits the groups of rows in halves, and the testing half is one of them, "
-                f"which has no standard error; use finer {argument('clusters')}"
+                "pcm splits the clusters in halves, and the testing half has only one, which has "
+                f"no standard error: use finer {argument('clusters')}"
             )
         if n_groups < self.n_folds and not is_linear(_regression(fits.learner)):
             return (
-                f"pcm splits the groups of rows in halves, and the testing half in {self.n_folds} "
-                f"folds: it has {n_groups} of the groups, which is too few; use finer "
-                f"{argument('clusters')}" + (" or PCM(n_folds=2)" if n_groups == 2 else "")
+                f"pcm splits the clusters in halves and the testing half in {self.n_folds} folds, "
+                f"but that half has only {n_groups}: use finer {argument('clusters')}"
+                + (" or PCM(n_folds=2)" if n_groups == 2 else "")
             )
         return None
 

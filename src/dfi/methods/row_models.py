@@ -114,7 +114,7 @@ def explain_locally(
         blocks = group_blocks(covering(fits.data.groups), fits.table.columns)
     if blocks.targets is not None:
         raise ValueError(
-            "local contributions need groups without common columns, which would count twice: "
+            "local contributions need disjoint groups, because common columns would count twice: "
             f"explain with disjoint groups, or with {argument('units', 'columns')}"
         )
     design = straight_design(fits, method, blocks.columns, "local contributions are shared out")

@@ -27,8 +27,8 @@ ROWS_PER_COLUMN, FEWEST_PER_COLUMN = 6.0, 1.5
 no longer those of the features."""
 
 CHANCE = (
-    "large ones towards 0 and small ones upwards, because chance correlations spread signal over "
-    "the columns"
+    "large ones towards 0 and small ones upwards, because chance correlations spread the signal "
+    "over the columns"
 )
 
 
@@ -56,8 +56,8 @@ def rows_per_column(n: int, transport: FittedTransport, instead: str = "") -> Fi
     return Finding(
         "rows per column",
         "care" if n > FEWEST_PER_COLUMN * d else "distrust",
-        f"{n} rows for {d} columns that may depend on each other: scores are biased, {bias}, and "
-        "standard errors do not show it",
+        f"{n} rows for {d} columns that may depend on each other: scores are biased "
+        f"({bias}), and standard errors do not show it",
         {"rows": n, "columns": d},
         f"Use fewer columns or more rows{advice}",
     )
@@ -80,8 +80,8 @@ def small_sample(fits: Fits, form: ScoreForm) -> Finding | None:
     return Finding(
         "few rows",
         "care",
-        f"{n} rows are few{learned}: intervals are rough, and a score near 0 does not show that a "
-        "feature has no signal",
+        f"{n} rows are few{learned}: intervals are rough, and a score near 0 does not prove that "
+        "a feature has no signal",
         {"rows": n},
         "Use more rows or fewer columns",
     )
@@ -155,9 +155,9 @@ def grouped_rows(fits: Fits) -> Finding | None:
                 return Finding(
                     "groups of rows",
                     "care",
-                    f"rows with the same {name!r} always have the same {other!r}: both seem to "
-                    "belong to groups of rows, which then depend on each other, and intervals are "
-                    "too short",
+                    f"rows with the same {name!r} always have the same {other!r}, so both seem to "
+                    "describe groups of rows; rows of a group depend on each other, and "
+                    "intervals are too short",
                     {"groups": count[name]},
                     f"Say which rows belong together by {argument('clusters')}",
                 )
@@ -268,8 +268,8 @@ def _bias_of_few_rows(estimate: Estimated) -> str:
     """Return in which way, by how the correlations were estimated."""
     if estimate.factors is not None:
         return (
-            f"because correlations come from {estimate.factors} common factors (covariance="
-            "'factor'): what pairs of columns share beyond them goes to the wrong columns"
+            f"because correlations come from a model with {estimate.factors} common factor(s) "
+            "(covariance='factor'), which credits other shared signal to the wrong columns"
         )
     if not estimate.of_sample:
         return (

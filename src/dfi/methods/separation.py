@@ -83,9 +83,9 @@ class Separation:
         found = ", ".join(f"{name!r} ({auc:.2f})" for name, auc in self.columns.items())
         least = min(self.effective)
         return (
-            f"the tables are told apart by a classifier with an area under the curve of "
-            f"{self.auc:.2f}, and rows of one are worth {least:.1%} of their number as rows of the "
-            f"other; what separates them most: {found}"
+            f"a classifier separates the tables with an area under the curve of {self.auc:.2f}, "
+            f"and rows of one table are worth {least:.1%} of their number as rows of the other; "
+            f"the columns that separate most: {found}"
         )
 
     def as_dict(self) -> dict[str, object]:

@@ -125,13 +125,12 @@ class Shapley(Method):
 
     name = "shapley"
     question = (
-        "Shared-signal attribution: what does the feature add on average over all submodels that "
-        "it could join?"
+        "Shared-signal attribution: what does the feature add on average, over all submodels?"
     )
     valid_intervals = True
     inference = (
-        "Loss differences of refitted submodels; where submodels are sampled the standard error "
-        f"counts the Monte-Carlo error, which is reported apart too. {CONSERVATIVE}"
+        "Loss differences of refitted submodels; if submodels are sampled, the standard error "
+        f"includes the Monte-Carlo error, which is also reported separately. {CONSERVATIVE}"
     )
 
     def __post_init__(self) -> None:

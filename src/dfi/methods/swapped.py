@@ -75,7 +75,7 @@ def why_not(method: Disentangled, before: Fits, after: Fits) -> str | None:
     design = resolve_transport(method.transport)
     if design.name not in TRANSPORTS or design.epsilon > 0:
         return (
-            "covariates and concept are told apart along the straight lines of "
+            "covariates and concept can be separated only under "
             f"{argument('transport', 'gaussian')}, and this is {design.label()!r}"
         )
     if method.additive:
@@ -97,20 +97,19 @@ def why_not(method: Disentangled, before: Fits, after: Fits) -> str | None:
                 f"{argument('loss', 'squared-error')} ('brier' for classes)"
             )
         if fits.scale == "margin":
-            return "scale='margin' explains a working response, whose concept is no one's"
+            return "scale='margin' explains a working response, not the outcome"
         if fits.data.blocks.targets is not None:
             return "groups overlap, and cannot be separated by what carries them"
         if fits.data.source is not None or fits.n_rows > source.LARGE_ROWS:
             return (
-                f"one of the tables has {fits.n_rows} rows, and covariates and concept are told "
-                f"apart by all rows, of tables in memory of up to {source.LARGE_ROWS}: pass a "
-                "random sample of the rows"
+                f"one of the tables has {fits.n_rows} rows, but covariates and concept can be "
+                f"separated for up to {source.LARGE_ROWS}: pass a random sample of the rows"
             )
         if fits.cluster is not None:
             return "models that are fitted on a cluster stay there: fit them here"
     if method.explain_rows not in ("default", None) or method.max_seconds is not None:
         names = f"{argument('explain_rows')} and {argument('max_seconds')}"
-        return f"{names} leave out rows that covariates and concept need"
+        return f"{names} excludes rows that covariates and concept need"
     return _unlike(before, after)
 
 

@@ -68,13 +68,14 @@ def answers(found: Change, rows: Sequence[Plain]) -> list[str]:
     if test.p <= SURE:
         told = [
             f"Importance changed: the largest change is {number(test.statistic)} standard errors "
-            f"({test.feature}), as large by chance with a probability of {_chance(test.p)}."
+            f"({test.feature}); chance alone gives one as large with probability "
+            f"{_chance(test.p)}."
         ]
     else:
         told = [
-            f"No change is proven: the largest one is {number(test.statistic)} standard errors, "
-            f"as large by chance with a probability of {_chance(test.p)}. Intervals say how large "
-            "a change may be all the same."
+            f"No change is proven: the largest is {number(test.statistic)} standard errors, and "
+            f"chance alone gives one as large with probability {_chance(test.p)}. The intervals "
+            "show how large a change could still be."
         ]
     told += [_sentence(row, found.level) for row in sure[:SHOWN_CHANGES]]
     if len(sure) > SHOWN_CHANGES:
@@ -106,7 +107,7 @@ def _sentence(row: Plain, level: float) -> str:
         return f"{text} It comes from {meaning[part]} ({_part(row, part)})."
     parts = "; ".join(_part(row, part) for part in PARTS)
     if not sure:
-        return f"{text} From where cannot be told ({parts}; neither is clearly away from 0)."
+        return f"{text} Its origin is unclear ({parts}; neither is clearly away from 0)."
     return f"{text} Both {meaning['covariates']} and {meaning['concept']} changed ({parts})."
 
 

@@ -241,8 +241,8 @@ def rows_of_page(
         ours, theirs = (it.spec.get("outcome") for it in (result, rows))
         if rows.names != result.names or ours != theirs:
             raise ValueError(
-                "rows are contributions to the predictions of another result (of "
-                f"{', '.join(map(repr, rows.names[:5]))}): pass those of result.local(...)"
+                "rows must be contributions from this result's local(...), but these belong to "
+                f"another result (of {', '.join(map(repr, rows.names[:5]))})"
             )
         return rows
     count = whole("rows", rows, 1)

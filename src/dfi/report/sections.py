@@ -34,13 +34,13 @@ def check_sections(
     for section in sections:
         if not isinstance(section, Interactions | Split):
             raise TypeError(
-                f"sections are what result.interactions() and result.split() return, got "
+                "sections must be results of result.interactions() or result.split(), got "
                 f"{type(section).__name__}"
             )
         if section.names != result.names:
             raise ValueError(
-                "a section is about other features than the result "
-                f"({', '.join(map(repr, section.names[:5]))}): pass those of the result itself"
+                "a section has other features than the result "
+                f"({', '.join(map(repr, section.names[:5]))}): pass sections of the same result"
             )
     return tuple(sections)
 

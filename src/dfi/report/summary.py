@@ -398,7 +398,7 @@ def _block(result: Importance, weights: Floats, latent: Floats, block: Block) ->
 def _block_sentence(labels: list[str], scores: Floats, latent: Floats, received: Floats) -> str:
     total = float(scores.sum())
     if total <= 0:
-        return f"They share no measurable signal: their scores add up to {number(total)}."
+        return f"They have no measurable signal: their scores add up to {number(total)}."
     lead = (
         f"Together they are attributed {number(total)}; {labels[0]} gets "
         f"{percent(float(scores[0]) / total)} of it."
@@ -410,7 +410,7 @@ def _block_sentence(labels: list[str], scores: Floats, latent: Floats, received:
         return lead
     return (
         f"{lead} The largest exchange: {percent(share)} of the latent score of {labels[source]} "
-        f"is attributed to {labels[to]}, because the two move together."
+        f"is attributed to {labels[to]}, because the two are correlated."
     )
 
 
@@ -598,7 +598,7 @@ def leading_sentence(row: Plain, target: str | None, spec: Mapping[str, object])
     if row["unrelated"]:
         text = f"score exactly 0: {UNRELATED}."
         if row["ci_high"]:
-            text += f" Dependence too weak to find could give it up to {number(row['ci_high'])}."
+            text += f"Dependence too weak to detect could give it up to {number(row['ci_high'])}."
         return text
     if row["ci_low"] is None or row["ci_high"] is None:
         return (
@@ -654,23 +654,22 @@ def quality_sentences(
     if quality.loss == "squared-error":
         whole = "the variance of the pseudo-outcomes" if effect else "the outcome's variance"
         text = (
-            f"On rows that it had not seen, the regression explains {percent(skill)} of {whole} "
-            f"(R² = {skill_text(skill)}{over}"
+            f"On held-out rows, the regression explains {percent(skill)} of {whole} (R² = "
+            f"{skill_text(skill)}{over}"
         )
     else:
         null = "prevalence" if quality.loss in ("brier", "log-loss") else "mean outcome"
         null += "s" * (null == "prevalence" and bool(quality.by_outcome))
         text = (
-            f"On rows that it had not seen, the model's {quality.loss_name} is "
-            f"{number(quality.model_loss)}; that of the {null} alone is "
-            f"{number(quality.null_loss)}. It explains {percent(skill)} of it "
-            f"({name} = {skill_text(skill)}{over}"
+            f"On held-out rows, the model's {quality.loss_name} is {number(quality.model_loss)}; "
+            f"that of the {null} alone is {number(quality.null_loss)}. The model explains "
+            f"{percent(skill)} of it ({name} = {skill_text(skill)}{over}"
         )
     if quality.auc is not None:
         low, high = quality.auc_interval(level)
         member = f"a row of class {positive}" if positive else "a row of the class"
         text += (
-            f" Of two rows, {member} and another, it gives the first the higher probability in "
+            f"Given {member} and another row, it gives the first the higher probability in "
             f"{percent(quality.auc)} of all pairs (AUC {quality.auc:.3f}, {percent(level)} "
             f"interval {low:.3f} to {high:.3f})."
         )
@@ -680,8 +679,8 @@ def quality_sentences(
             text += f" Its Brier score is {number(quality.brier)}."
     if quality.concordance is not None:
         text += (
-            f" Of two rows of which it is known whose event came first, it has "
-            f"{percent(quality.concordance)} in that order (concordance)."
+            f"It orders {percent(quality.concordance)} of the comparable pairs of rows correctly "
+            "(concordance)."
         )
     return {
         "r2": quality.r2,
@@ -754,14 +753,14 @@ def _survival(result: Importance) -> tuple[str, bool]:
     told = [one for one in found if isinstance(one, Mapping) and "horizon" in one]
     if not told:
         return "", False
-    what = "the mean time up to" if told[0]["target"] == "rmst" else "the chance to get beyond"
+    what = "the mean time up to" if told[0]["target"] == "rmst" else "the chance of surviving"
     times = ", ".join(
         f"{number(float(one['horizon']))} ({one['events']} events, "
         f"{percent(float(one['censored']))} of the rows censored before)"
         for one in told
     )
     return (
-        f"What is explained is {what} {times}. Censored rows are completed by Cox regressions of "
-        "the event and of censoring (augmented inverse weights): the answer holds where one of the "
-        "two is right and nothing outside of the table decides on both."
+        f"The outcome is {what} {times}. Cox regressions of the event and of censoring complete "
+        "censored rows (augmented inverse weights): the answer is right if either regression is "
+        "right and nothing outside the table drives both event and censoring."
     ), False

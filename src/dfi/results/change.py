@@ -95,14 +95,14 @@ class Change(Reported):
     difference : Importance
         ``after`` minus ``before``, with influence values over the rows of both.
     covariates, concept : Importance or None
-        The parts of the difference; None where they cannot be told apart.
+        The parts of the difference; None if they cannot be separated.
     rows : {"independent", "same", "overlapping"}
-        How the rows of the two tables are taken to belong together.
+        How the rows of the two tables correspond.
     reason : str
-        Why covariates and concept cannot be told apart; empty where they are.
+        Why covariates and concept cannot be separated; empty if they are.
     overlap : mapping
-        How well a classifier tells the rows of the two tables apart, and what it goes by; empty
-        where nobody asked.
+        How well a classifier separates the rows of the two tables, and by which columns; empty if
+        not computed.
 
     Examples
     --------
@@ -135,7 +135,7 @@ class Change(Reported):
 
     @property
     def level(self) -> float:
-        """The confidence level where none is given."""
+        """The default confidence level."""
         return self.difference.level
 
     @property
@@ -163,7 +163,7 @@ class Change(Reported):
 
     @property
     def any_change(self) -> AnyChange:
-        r"""Whether any unit changed: the largest :math:`|d_l|/se_l` beside its null law.
+        r"""Whether any unit changed: a test of the largest :math:`|d_l|/se_l`.
 
         One multiplier is drawn for each row (cluster, window of time) of the two tables; a row that
         both have has one.

@@ -79,11 +79,11 @@ class Results(Mapping[str, "Importance"], Reported):
     methods : tuple of MethodRecord
         Question, validity and cost of each method of a comparison, in the order they were run.
     fit_seconds : float
-        Seconds spent on the models that the results share, those on halves included.
+        Seconds spent on the shared models, including those on halves.
     skipped : mapping of str to str
         Methods or settings that the data do not allow, with the reason.
     by : {"method", "setting"}
-        What tells the results apart: the method, or a setting of one method.
+        What distinguishes the results: the method, or a setting of one method.
 
     Examples
     --------
@@ -305,8 +305,8 @@ class Results(Mapping[str, "Importance"], Reported):
     def dependence(self) -> str:
         """Whether the leading features depend on the setting, in a sentence.
 
-        They do where a feature with a tenth of the scores under one setting has another share under
-        another: by a tenth of all scores or more, and by more than two standard errors.
+        They do if a feature with a tenth of the scores under one setting changes its share under
+        another by a tenth of all scores or more, and by more than two standard errors.
 
         Examples
         --------

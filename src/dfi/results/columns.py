@@ -119,7 +119,7 @@ UNITS = (
     Column("of_null", "Score over the null loss.", "share", ("terminal", "page"), "of null loss"),
     Column("latent", "Score of the unit's own latent coordinate.", shown=PAGE),
     Column("missing", "Share of the rows without a value.", "share", ("terminal", "page")),
-    Column("certain", "Whether it is surely among the first k.", "flag", TABLE),
+    Column("certain", "Whether it is among the first k with confidence.", "flag", TABLE),
 )
 """Units of a result: ``result.table()`` and ``result.top(k)``, and what pages show beside it."""
 
@@ -136,7 +136,7 @@ _OF_UNITS = {column.key: replace(column, shown=TABLE, ends=()) for column in UNI
 
 SHARES = (
     FEATURE,
-    Column("share", "Share of the total that was asked for.", "share", TABLE),
+    Column("share", "Share of the chosen total.", "share", TABLE),
     Column("se", "Standard error of the share.", "share", TABLE),
     *_ends("ci", "the share's", kind="share", shown=TABLE),
     Column("z", "Share over its standard error.", "statistic", TABLE),
@@ -195,7 +195,7 @@ SETTINGS = (
 
 CHANGES = (
     FEATURE,
-    Column("change", "Score after less score before.", ends=("ci_low", "ci_high")),
+    Column("change", "Score after minus score before.", ends=("ci_low", "ci_high")),
     Column("se", "Standard error of the change.", shown=DETAIL, label="std. error"),
     *_ends("ci", "the change's", "change"),
     Column("p", "p-value of the change, two-sided.", "probability", DETAIL),
@@ -239,18 +239,18 @@ LOCAL = (
 
 KEPT = (
     Column("units", "How many units are left.", "rank", TABLE),
-    Column("without", "What the set leaves out that the one before it has.", "name", TABLE),
+    Column("without", "The unit that this set leaves out next.", "name", TABLE),
     Column("lost", "Share of the signal that is lost.", "share", TABLE),
     Column("se", "Standard error of the loss.", "share", TABLE),
     Column("at_most", "Upper end of the loss, one-sided.", "share", TABLE),
-    Column("enough", "Whether the set expresses the share that was asked for.", "flag", TABLE),
+    Column("enough", "Whether the set keeps the required share of the signal.", "flag", TABLE),
 )
 """``result.keep().table()``."""
 
 JOINS = (
     Column("members", "The units of the group.", "name", TABLE),
-    Column("similarity", "Part of their signal that every two share, at least.", "share", TABLE),
-    Column("share", "Share of the explained variance that they have together.", "share", TABLE),
+    Column("similarity", "Least part of their signal that any two share.", "share", TABLE),
+    Column("share", "Their combined share of the explained variance.", "share", TABLE),
     *(_OF_UNITS[key] for key in ("share_low", "share_high")),
 )
 """``result.tree().table()``."""
@@ -269,7 +269,7 @@ PAIRS = (
     *(_OF_UNITS[key] for key in ("z", "p")),
     replace(P_ADJ, meaning="p-value adjusted for all pairs of the table (Holm)."),
     Column("latent", "Score of the pair of latent coordinates.", shown=DETAIL),
-    Column("whole", "Score that counts curves seen through correlation.", shown=DETAIL),
+    Column("whole", "Score that also counts curves seen through correlation.", shown=DETAIL),
 )
 """``interactions.table()``."""
 
@@ -277,10 +277,10 @@ _PARTS: dict[str, tuple[str, str]] = {
     "share": ("Share of the explained variance: the sum of the three parts.", "the share's"),
     "unique": ("What only the unit knows.", "the unique part's"),
     "shared": (
-        "What correlated units could tell as well; below 0 for suppressors.",
+        "What correlated units contribute as well; below 0 for suppressors.",
         "the shared part's",
     ),
-    "interaction": ("The unit's part of what units do together.", "the interaction part's"),
+    "interaction": ("The unit's part of all interactions.", "the interaction part's"),
 }
 
 SPLITS = (

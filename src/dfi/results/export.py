@@ -63,7 +63,7 @@ class Exports(Asked):
 
     @validated
     def to_excel(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> Path:
-        """Write a workbook: the table, groups if there are some, and what the result is about.
+        """Write a workbook: the table, the groups if any, and a description of the result.
 
         Parameters
         ----------
@@ -237,9 +237,9 @@ class Exports(Asked):
         Parameters
         ----------
         rows : int or LocalAttributions, optional
-            Explain so many single rows on the page too, whose values it then holds.
+            Number of single rows to explain on the page, which then contains their values.
         sections : sequence of Interactions and Split, default=()
-            What :meth:`interactions` and :meth:`split` returned, each as a section of the page.
+            Results of :meth:`interactions` and :meth:`split`, each a section of the page.
 
         Examples
         --------

@@ -70,10 +70,9 @@ class Importance(Questions, Exports):
     Score :math:`\hat\phi_l = \bar u_l` (weighted), standard error
     :math:`\operatorname{sd}(u_l)/\sqrt n`, covariance of scores
     :math:`\operatorname{Cov}(u_l, u_k)/n`, group = sum of columns, contrast = difference of
-    columns, difference of two results = difference of their columns. Scores are never clipped: a
-    negative one is a fact about noise. Where rows depend on each other, in clusters or in time,
-    errors are those of clusters or windows (:mod:`dfi._data.dependence`):
-    ``spec["dependence"]`` says so.
+    columns, difference of two results = difference of their columns. Scores are never clipped;
+    negative ones show the noise. If rows depend on each other, in clusters or in time, standard
+    errors account for it (:mod:`dfi._data.dependence`), and ``spec["dependence"]`` says so.
 
     Made by :func:`dfi.explain`, :func:`dfi.compare` and :class:`dfi.DFI`.
 
@@ -99,7 +98,7 @@ class Importance(Questions, Exports):
     components : tuple of tuples of str or None
         Dependence components of the features that vary; those of different ones share no signal.
     spread : ndarray of shape (p,) or None
-        Standard deviation of the score from one repeated split to the next.
+        Standard deviation of the score between repeated splits.
     nonnegative : bool
         Whether the parameter cannot be negative; intervals are then projected.
     latent : Importance or None
@@ -200,23 +199,23 @@ class Importance(Questions, Exports):
         if isinstance(self.basis, InfluenceRows):
             return self.basis
         raise ValueError(
-            "this result keeps the moments of its influence values, not their rows: explain with "
-            f"{argument('keep_rows', True)} where they are needed"
+            "this result keeps moments of its influence values, not their rows: explain with "
+            f"{argument('keep_rows', True)} to keep the rows"
         )
 
     @property
     def influence(self) -> Floats:
-        """Influence values, shape (n, p); a ValueError where only their moments are kept."""
+        """Influence values, shape (n, p); raises ValueError if only their moments are kept."""
         return self._by_row.values
 
     @property
     def weights(self) -> Weights:
-        """Weights of the n rows; a ValueError where only moments are kept."""
+        """Weights of the n rows; raises ValueError if only moments are kept."""
         return self._by_row.weights
 
     @property
     def rows(self) -> Ints | None:
-        """Where the n rows stand in the table; None where that is not known, or of two tables."""
+        """Positions of the n rows in the table; None if unknown, or for two tables."""
         return self._by_row.rows
 
     @cached_property
@@ -251,17 +250,17 @@ class Importance(Questions, Exports):
 
     @property
     def explained(self) -> Estimate | None:
-        """What the models explain of the null loss, with its error; None where it is not known."""
+        """The part of the null loss that the models explain, with its error; None if unknown."""
         return total_estimate(self, 1)
 
     @property
     def null_loss(self) -> Estimate | None:
-        """What the prevalence (the mean outcome) loses, with its error; None if not known."""
+        """The loss of the mean outcome (the prevalence), with its error; None if unknown."""
         return total_estimate(self, 0)
 
     @property
     def interaction(self) -> Estimate | None:
-        r"""How much of what is explained is interaction, at most: :math:`\sum_j T_j / E - 1`.
+        r"""An upper bound on the share of interactions: :math:`\sum_j T_j / E - 1`.
 
         :math:`T_j` are the total effects of the latent units, which count an interaction once for
         each of its units, :math:`E` what is explained. 0 for additive regressions, the share of the
@@ -307,21 +306,20 @@ class Importance(Questions, Exports):
     @validated
     @lists(SHARES)
     def shares(self, of: ShareOf = "explained", level: float | None = None) -> Frame:
-        r"""Return shares of a total with their own errors; those of what is explained add up to 1.
+        r"""Return shares with standard errors; those of the explained variance add up to 1.
 
         With :math:`e = \eta - \bar y` and :math:`\psi_l` the attributed Shapley value of a row, a
         unit's part of what is explained is :math:`u_l = (y - \eta + \tfrac12 e)\,2\psi_l`, for two
         models the mean of both products (:mod:`dfi._latent.walks`). Shares :math:`r_l = \bar u_l
         / \bar u^D` have the influence values :math:`u^r_{il} = r_l + (u_{il} - r_l u^D_i)/\bar
-        u^D`: part and total are of the same rows, and what they have in common cancels. Tests are
-        one-sided.
+        u^D`: part and total come from the same rows, so common error cancels. Tests are one-sided.
 
         Parameters
         ----------
         of : {"explained", "null", "sum"}, default="explained"
-            The total :math:`D`: what the models explain; or, of scores, what the prevalence (the
-            mean outcome) loses, which for squared error is the outcome's variance, or their sum. An
-            interaction is divided evenly between its units; scores count it for each of them.
+            The total :math:`D`: the explained variance; or, for scores, the null loss (for squared
+            error, the outcome's variance) or their sum. Shares of the explained variance divide an
+            interaction evenly between its units; scores count it for each of them.
 
         Raises
         ------
@@ -383,8 +381,7 @@ class Importance(Questions, Exports):
         ----------
         by : {None, "outcome"}, default=None
             ``"outcome"``: one row for each unit and class (or outcome), with the class in a column
-            ``outcome``; shares are of what is explained of that class, and ``adjust`` works within
-            it.
+            ``outcome``; shares and ``adjust`` apply within that class.
 
         Examples
         --------
@@ -440,7 +437,7 @@ class Importance(Questions, Exports):
     @validated
     @lists(RANKS)
     def ranks(self, level: float | None = None, *, random_state: int = 0) -> Frame:
-        """Return the rank of each unit and the ranks that it may have, the largest share first.
+        """Return the rank of each unit with a confidence set, the largest share first.
 
         The rank of a unit is 1 and the number of units above it. The sets hold all ranks at once:
         by the standard errors of all differences of two units and the largest of their t
@@ -569,7 +566,7 @@ class Importance(Questions, Exports):
 
     @validated
     def moments(self, sample: int = 0, *, random_state: int = 0) -> Importance:
-        """Return the same result without its rows: a few kilobytes, however many they are.
+        """Return the same result without its rows: a few kilobytes for any number of rows.
 
         Scores, standard errors, intervals, tests, groups and contrasts equal those of the rows up
         to rounding; simultaneous bands have the same law but other draws. Beyond 32 units the

@@ -30,16 +30,16 @@ JOINED = " × "
 """Between the names of a pair."""
 
 UNDERFITS = (
-    "boosted trees learn pairs slowly: from 1000 rows they found about three quarters of a pair's "
-    "score in simulations, and 90 % intervals held it in a quarter to two thirds of the samples. "
-    "Read these scores as at least, or explain with the default learner"
+    "boosted trees learn interactions slowly: in simulations with 1000 rows they found about "
+    "three quarters of a pair's score, and 90 % intervals covered it in a quarter to two thirds "
+    "of the samples. Read these scores as lower bounds, or use the default learner"
 )
 
 
 @exemplified
 @dataclass(frozen=True, eq=False, repr=False)
 class Interactions(FrozenRecord):
-    r"""Scores of pairs of features: what two of them explain together, beyond what they add up to.
+    r"""Scores of pairs of features: what two of them explain together, beyond additive effects.
 
     With :math:`D_{jk}` the joint effect of two latent coordinates and :math:`g` the least-squares
     projection of the regression on sums of functions of single features, the score of a latent
@@ -53,7 +53,7 @@ class Interactions(FrozenRecord):
     Attributes
     ----------
     pairs : tuple of tuples of two str
-        The pairs that were asked about, largest score first.
+        The scored pairs, largest score first.
     basis : InfluenceRows
         Influence values, a column for each pair and last what the same models explain.
     whole : ndarray of shape (pairs,)
@@ -139,7 +139,7 @@ class Interactions(FrozenRecord):
             if known in (wanted, wanted[::-1]):
                 return at
         raise KeyError(
-            f"{JOINED.join(wanted)} was not asked about: call interactions(pairs=[{wanted!r}])"
+            f"{JOINED.join(wanted)} was not scored: call interactions(pairs=[{wanted!r}])"
         )
 
     @property
@@ -149,7 +149,7 @@ class Interactions(FrozenRecord):
 
     @property
     def n_tested(self) -> int:
-        """How many pairs the table has, all of which p-values are adjusted for."""
+        """Number of pairs of the table; p-values are adjusted for all of them."""
         return len(self.names) * (len(self.names) - 1) // 2
 
     @validated
@@ -191,7 +191,7 @@ class Interactions(FrozenRecord):
         ]
 
     def to_shapiq(self) -> dict[tuple[int, int], float]:
-        """Return the scores keyed by tuples of positions, as shapiq keeps its values.
+        """Return the scores keyed by tuples of positions, as in shapiq.
 
         Returns
         -------
@@ -236,8 +236,8 @@ class Interactions(FrozenRecord):
         left = self.n_tested - len(self)
         screened = f"; the other {left} were screened out" if left else ""
         lines = [
-            f"Interactions: {len(self)} of {self.n_tested} pairs of {len(self.names)} features"
-            f"{screened}; beyond additive in the features' own scale",
+            f"Interactions: {len(self)} of {self.n_tested} pairs of {len(self.names)} "
+            f"features{screened}; beyond any sum of single effects",
         ]
         rows = self.rows()
         lines += text_lines(PAIRS, [row["name"] for row in rows], rows, self.level, "pair")

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 @exemplified
 @dataclass(frozen=True, eq=False, repr=False)
 class KeepList(FrozenRecord):
-    r"""The smallest set of units found that expresses a part of the signal with confidence.
+    r"""The smallest set of units that keeps a share of the signal, with confidence.
 
     With :math:`\mu_S` the regression on a set ``S`` and :math:`R` the risk, the set loses
     :math:`\lambda_S = \{R(\mu_S) - R(\mu)\}/\{R(\bar y) - R(\mu)\}` of what all units explain:
@@ -30,17 +30,17 @@ class KeepList(FrozenRecord):
     (:mod:`dfi.methods.keep`). In ``level`` of samples the set that is kept loses less than
     ``1 - share``.
 
-    It is a set that is enough, not the only one, and says nothing of what causes the outcome: of
-    two copies either will do, and both have their share of importance.
+    The set is sufficient, not unique, and says nothing about causes: of two copies either will do,
+    and both have their share of importance.
 
     Made by :meth:`dfi.Importance.keep`.
 
     Attributes
     ----------
     kept, dropped : tuple of str
-        The units to keep, those that were left out last first, and the others in the same order.
+        The units to keep and those to drop, each with the ones left out last first.
     share, level : float
-        The part of the signal that was asked for, and the confidence.
+        The required share of the signal, and the confidence.
     sizes : ndarray of int of shape (k,)
         How many units each measured set has, from the largest on.
     without : tuple of str
@@ -70,7 +70,7 @@ class KeepList(FrozenRecord):
 
     @property
     def enough(self) -> Bools:
-        """Which of the measured sets express the share that was asked for, shape (k,)."""
+        """Which of the measured sets keep the required share, shape (k,)."""
         return np.asarray(self.at_most <= 1.0 - self.share)
 
     def as_dict(self) -> dict[str, object]:

@@ -62,8 +62,8 @@ def _tail(result: Importance, low: float, high: float) -> Importance:
     first = chosen[0].basis
     if not isinstance(first, InfluenceRows):
         raise ValueError(  # noqa: TRY004
-            "tails need the rows of each level, and this result did not keep them: explain "
-            "again, and keep rows"
+            "tails need the rows of each level, which this result did not keep: explain again "
+            "with keep_rows=True"
         )
     values = sum(part.influence for part in chosen) * (len(levels) / len(chosen))
     basis = InfluenceRows(np.asarray(values), first.weights, first.rows)
@@ -75,8 +75,8 @@ def aspect_columns(result: Importance, level: float | None = None) -> Columns:
     levels_of(result)
     if result.source is None:
         raise ValueError(
-            "mean and spread are explained by the models behind a result, but this one does not "
-            "hold them (it was loaded, copied or reduced): explain again"
+            "mean and spread need the fitted models, which loaded, copied or reduced results do "
+            "not have: explain again"
         )
     found = {**result.source.aspects(), **{n: _tail(result, *ends) for n, ends in TAILS.items()}}
     order = np.argsort(-result.scores, kind="stable")

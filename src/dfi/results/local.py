@@ -74,7 +74,7 @@ class LocalAttributions(FrozenRecord):
         Correlation over the rows of the contributions of models of disjoint halves; NaN for one
         model, for fewer than three rows and for units that contribute nothing.
     rows : ndarray of shape (n,)
-        Where the rows stand in the caller's table.
+        Positions of the rows in the caller's table.
 
     Examples
     --------
@@ -152,7 +152,7 @@ class LocalAttributions(FrozenRecord):
 
     @validated
     def place_of(self, row: int) -> int:
-        """Return the place here of a row of the table; one that was not asked for raises.
+        """Return the index of a row of the table; raise if it was not explained.
 
         Parameters
         ----------
@@ -174,7 +174,7 @@ class LocalAttributions(FrozenRecord):
 
     @validated
     def unit(self, name: str) -> int:
-        """Return the place of a unit; a name that is not there raises with those like it.
+        """Return the index of a unit; an unknown name raises with suggestions.
 
         Parameters
         ----------
@@ -210,8 +210,8 @@ class LocalAttributions(FrozenRecord):
             taken = [name for name in _WIDE if name in self.names]
             if taken:
                 raise ValueError(
-                    f"a unit is called {taken[0]!r}, which layout='wide' has a column of its own "
-                    f"for: use layout='long', or rename the column of {TABLE}"
+                    f"a unit is called {taken[0]!r}, a name that layout='wide' reserves: use "
+                    f"layout='long', or rename the column of {TABLE}"
                 )
             units = {name: self.values[:, k] for k, name in enumerate(self.names)}
             ends = {name: getattr(self, name) for name in _WIDE[1:]}
@@ -311,8 +311,8 @@ class LocalAttributions(FrozenRecord):
         much = int(np.sum(self.higher_order > MUCH_LEFT))
         if much:
             lines.append(
-                f"{much} row{'s have' if much > 1 else ' has'} much interaction of three and more "
-                "features (higher_order above 1): ask again with refine=128"
+                f"{much} row{'s have' if much > 1 else ' has'} large interactions of three or "
+                "more features (higher_order above 1): try refine=128"
             )
         return "\n".join(lines)
 

@@ -79,18 +79,18 @@ class Questions(Asked):
         result = self._result
         if result.spec.get("method") != "dfi":
             raise ValueError(
-                f"{what} are of method 'dfi', but this result is of "
+                f"{what} need a result of method 'dfi', but this one is of "
                 f"{result.spec.get('method')!r}: {instead}"
             )
         if result.space == "latent":
             raise ValueError(
-                f"{what} are of features, but this result is of latent coordinates: ask the result "
-                "itself, not its latent part"
+                f"{what} are for features, but this result is about latent coordinates: ask the "
+                "result itself, not its latent part"
             )
         if result.source is None:
             raise ValueError(
-                f"{what} need the fitted models, which a result that was loaded, copied, "
-                f"subtracted or reduced does not hold: {instead}"
+                f"{what} need the fitted models, which loaded, copied, subtracted or reduced "
+                f"results do not have: {instead}"
             )
         return result.source
 
@@ -101,8 +101,8 @@ class Questions(Asked):
         Parameters
         ----------
         groups : mapping, frame or Groups, optional
-            ``{group: [units]}``, ``{unit: group}`` or a 0/1 frame; groups may overlap. By
-            default the groups that were given when the result was made.
+            ``{group: [units]}``, ``{unit: group}`` or a 0/1 frame; groups may overlap. By default
+            the groups passed to ``explain``.
         how : {"sum", "joint", "shapley"}, default="sum"
             ``"sum"`` adds up the members' influence values, for every result. ``"joint"`` replaces
             each group as one, as ``explain(units="groups")`` does: shared signal and noise within a
@@ -149,8 +149,9 @@ class Questions(Asked):
     def by_level(self, *, level: float | None = None) -> Frame:
         r"""Return the scores of a distribution at each of its levels.
 
-        At level q the score is that of :math:`1\{y \le t_q\}`, by the Brier score: which features
-        move the lower tail, which the middle, which the upper tail. Their mean is the score.
+        At level q the outcome is :math:`1\{y \le t_q\}`, scored by the Brier score: it shows which
+        features move the lower tail, the middle and the upper tail. The mean over levels is the
+        score.
 
         Examples
         --------
@@ -162,7 +163,7 @@ class Questions(Asked):
     @validated
     @lists(ASPECTS)
     def aspects(self, *, level: float | None = None) -> Frame:
-        """Return what features do to the mean, the spread and the tails, side by side.
+        """Return scores for the mean, the spread and the tails side by side.
 
         The mean is explained as :func:`dfi.explain` does by default, the spread as the logarithm
         of absolute residuals, and tails are means over the levels of a third of the distribution.
@@ -189,19 +190,19 @@ class Questions(Asked):
     ) -> LocalAttributions:
         r"""Return what each unit contributes to the predictions of single rows.
 
-        Contributions add up to the row's prediction less the base, the mean prediction:
-        :math:`c_l = \sum_j L_{lj}^2 \psi_j`, the latent Shapley values shared out as scores are
-        (:mod:`dfi._latent.players`). A row of the table is explained by the models that did not
-        see it, a new row by all models.
+        Contributions add up to the row's prediction minus the base, the mean prediction: :math:`c_l
+        = \sum_j L_{lj}^2 \psi_j`, the latent Shapley values shared out as scores are
+        (:mod:`dfi._latent.players`). A row of the table is explained by the models that did not see
+        it, a new row by all models.
 
         Parameters
         ----------
         rows : int, slice, mask or sequence of int, optional
             Positions of rows in the table, as in ``X.iloc``; all rows by default.
         X : dataframe or array, optional
-            New rows, with the columns of the table, in place of ``rows``.
+            New rows with the columns of the table, instead of ``rows``.
         sample : int, optional
-            So many rows of the table, drawn at random, in place of ``rows``.
+            Number of rows to draw at random, instead of ``rows``.
         outcome : str, optional
             Which of several classes (its probability is explained) or outcomes; the last by
             default.
@@ -231,8 +232,8 @@ class Questions(Asked):
         source = self._models("local contributions", "call local on the result of explain")
         if sum(given is not None for given in (rows, X, sample)) > 1:
             raise ValueError(
-                "pass rows=... of the table, a number of them to sample=... or new rows X=..., one "
-                "of the three"
+                "pass one of the three: rows=... (positions in the table), sample=... (a number "
+                "of rows) or X=... (new rows)"
             )
         return source.local(
             rows,
@@ -246,20 +247,20 @@ class Questions(Asked):
 
     @validated
     def keep(self, share: float = 0.95, level: float = 0.9) -> KeepList:
-        r"""Return the smallest set of units that expresses a part of the signal with confidence.
+        r"""Return the smallest set of units that keeps a share of the signal, with confidence.
 
         A set ``S`` loses :math:`\{R(\mu_S) - R(\mu)\}/\{R(\bar y) - R(\mu)\}` of what all units
-        explain. On half of the rows units are left out one by one, the one that refitted models
-        miss least first. On the other half the sets of this order are measured by models refitted
-        on them, from the largest down, until one may lose more than ``1 - share``
-        (:mod:`dfi.methods.keep`). In ``level`` of samples the set that is kept loses less.
+        explain. On half of the rows, units are left out one by one, each time the one whose absence
+        costs refitted models least. On the other half, models refitted on these sets measure their
+        losses, from the largest set down, until one may lose more than ``1 - share``
+        (:mod:`dfi.methods.keep`). With probability ``level``, the chosen set loses less.
 
         Parameters
         ----------
         share : float, default=0.95
-            The part of the signal that the set must express.
+            The share of the signal that the set must keep.
         level : float, default=0.9
-            How surely it does.
+            The confidence that it does.
 
         Raises
         ------
@@ -269,13 +270,13 @@ class Questions(Asked):
         Warns
         -----
         InferenceWarning
-            What is explained is not clearly above 0: all units are kept.
+            The explained variance is not clearly above 0: all units are kept.
 
         Notes
         -----
-        A category, a column with missing values and a group (``units="groups"``) go as a whole. The
-        bias of the regression is in the loss: a learner that cannot see what a unit adds will let
-        it go.
+        A category, a column with missing values and a group (``units="groups"``) stay or go as a
+        whole. The loss includes the bias of the regression: a learner that misses what a unit adds
+        will drop it.
 
         Examples
         --------
@@ -289,7 +290,7 @@ class Questions(Asked):
 
     @validated
     def tree(self) -> SignalTree:
-        """Return a tree of the units by how much signal they share: who says the same.
+        """Return a tree of the units by how much signal they share.
 
         :class:`dfi.SignalTree` has the formula. It needs no models: results from files have it too.
 
@@ -312,7 +313,7 @@ class Questions(Asked):
     def interactions(
         self, pairs: Sequence[tuple[str, str]] | None = None, top: int = 20
     ) -> Interactions:
-        """Return which features act together: scores of pairs, beyond what features add up to.
+        """Return which features act together: scores of pairs, beyond additive effects.
 
         The score of a pair is the variance that the two explain together and no sum of functions
         of single features explains, shared out to features as scores are
@@ -352,7 +353,7 @@ class Questions(Asked):
         return source.interactions(asked, np.argsort(-result.scores, kind="stable"), top)
 
     def split(self) -> Split:
-        """Return the share of each feature taken apart: unique, shared with whom, interaction.
+        """Decompose the share of each feature: unique, shared (and with whom), interaction.
 
         :class:`dfi.Split` has the formula: the three parts add up to the share, and each has an
         interval of its own. Given the others, a feature is taken for their linear combination and a

@@ -31,11 +31,11 @@ RATES = {
 @exemplified
 @dataclass(frozen=True, eq=False, repr=False)
 class Selection:
-    r"""Units that add something once all others are known, with an error rate held at ``alpha``.
+    r"""Units that add something once all others are known, at an error rate of ``alpha``.
 
-    Each unit is tested for :math:`E[Y \mid X] = E[Y \mid X_{-j}]`, and selected where its adjusted
-    p-value is at most ``alpha``. Of two copies neither is selected, as the other one says it all,
-    and a unit may be significant and worthless: to shorten a list ask :meth:`dfi.Importance.keep`.
+    Each unit is tested for :math:`E[Y \mid X] = E[Y \mid X_{-j}]`, and selected if its adjusted
+    p-value is at most ``alpha``. Of two copies neither is selected, because the other one suffices,
+    and a unit may be significant and worthless: to shorten a list, use :meth:`dfi.Importance.keep`.
 
     Made by :func:`dfi.select`.
 
@@ -46,7 +46,7 @@ class Selection:
     adjust : {"bh", "by", "holm", "bonferroni"}
         How p-values are adjusted.
     alpha : float
-        The rate that is held.
+        The controlled error rate.
 
     Examples
     --------

@@ -37,15 +37,15 @@ SMALLEST = 0.005
 @exemplified
 @dataclass(frozen=True, eq=False, repr=False)
 class Split(FrozenRecord):
-    r"""The share of each feature as a sum: what only it knows, what it shares, what is interaction.
+    r"""The share of each feature as a sum of unique signal, shared signal and interaction.
 
     With :math:`g` the projection of the regression on sums of functions of single features and
     :math:`\phi^{Sh}_l` a feature's part of what is explained, *unique* is
     :math:`E\,Var(g \mid X_{-l})`, what is lost of :math:`g` without the feature; *shared* is
-    :math:`\phi^{Sh}_l(g)` less that, signal that correlated features could tell as well; and
-    *interaction* is :math:`\phi^{Sh}_l(\mu) - \phi^{Sh}_l(g)`, its part of what features do
-    together (:mod:`dfi.methods.split`). A shared part below 0 is that of a suppressor: the feature
-    is worth more beside the others than by itself.
+    :math:`\phi^{Sh}_l(g)` minus that, signal that correlated features contribute as well; and
+    *interaction* is :math:`\phi^{Sh}_l(\mu) - \phi^{Sh}_l(g)`, its part of all interactions
+    (:mod:`dfi.methods.split`). A shared part below 0 marks a suppressor: the feature is worth more
+    with the others than alone.
 
     Made by :meth:`dfi.Importance.split`.
 
@@ -188,7 +188,7 @@ def _sentence(row: Mapping[str, Any]) -> str:
     if row["shared"] < 0.0 and row["shared_high"] < 0.0:
         text += (
             f"; its shared part is below 0 ({percent(row['shared'])}): a suppressor, worth more "
-            "beside the others than by itself, because its effect and theirs cancel in part"
+            "with the others than alone, because the effects partly cancel"
         )
         text += f" (with {whom})" if whom else ""
     elif row["shared_low"] > 0.0:

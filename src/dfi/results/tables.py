@@ -113,8 +113,8 @@ def contrast_of(result: Importance, of: ShareOf | None, signs: Floats) -> Estima
 def unknown_total(of: ShareOf) -> str:
     """Say that a result does not hold a total."""
     return (
-        f"this result does not hold what shares of {of!r} are of (differences do not, nor "
-        "results of earlier versions): use of='sum'"
+        f"this result does not have the total that shares of {of!r} need (differences and files "
+        "of earlier versions do not): use of='sum'"
     )
 
 

@@ -114,7 +114,8 @@ def _next_text(result: Importance) -> str | None:
 def dependence_text(result: Importance) -> str | None:
     """Say that latent coordinates stay dependent where the verdict does not."""
     for finding in result.findings:
-        if finding.kind == "dependence" and finding.severity == "note" and finding.remedy:
+        said = finding in result.trust.reasons
+        if finding.kind == "dependence" and finding.remedy and not said:
             auc = finding.numbers["auc"]
             call = worded("dfi.sensitivity(X, y)", "dfi sensitivity")
             return f"the transport left some dependence (AUC {auc:.2f}): compare with {call}"

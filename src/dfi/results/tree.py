@@ -51,7 +51,7 @@ ROUNDING = 1e-9
 @exemplified
 @dataclass(frozen=True, eq=False, repr=False)
 class SignalTree(FrozenRecord):
-    r"""A tree of units by how much signal they share: who says the same.
+    r"""A tree of units by how much signal they share.
 
     The similarity of two units is the part of their signal that both express, coordinate by
     coordinate: :math:`2 \sum_j V_j \min(W_{lj}, W_{mj}) / \sum_j V_j (W_{lj} + W_{mj})`
@@ -67,9 +67,10 @@ class SignalTree(FrozenRecord):
     similarities : ndarray of shape (p, p)
         The similarity of every two units.
     links : ndarray of int of shape (p - 1, 2)
-        What joins: a unit by its place, or the k-th join as p + k, as scipy counts.
+        What joins: a unit by its index, or the k-th join as p + k, as in scipy.
     similarity : ndarray of shape (p - 1,)
-        At which similarity, falling: every two units of the group share that much at least.
+        The similarity of each join, in falling order: any two units of the group share at least
+        that much.
     share, share_low, share_high : ndarray of shape (p - 1,)
         The share of the explained variance that the units have together, with its interval.
     columns : mapping of str to tuple of str
@@ -156,8 +157,8 @@ class SignalTree(FrozenRecord):
             return (unit,)
         if unit not in self.columns:
             raise ValueError(
-                f"the group {unit!r} has more columns than the result lists: join the groups by "
-                "hand, from members of the tree"
+                f"the group {unit!r} has more columns than the result lists: build the groups "
+                "yourself from the members of the tree"
             )
         return self.columns[unit]
 
@@ -274,9 +275,9 @@ def signal_tree(result: Importance, top: int | None = None) -> SignalTree:
         raise ValueError(f"a tree needs attribution weights: {UNATTRIBUTED}")
     if result.space == "latent" or latent is None or latent.parts is None or result.parts is None:
         raise ValueError(
-            "a tree needs the shares of features and of their latent coordinates, which results "
-            "of explain have, and differences, other methods and files of earlier versions have "
-            "not: call tree on the result of explain"
+            "a tree needs the shares of features and latent coordinates, which differences, "
+            "other methods and files of earlier versions do not have: call tree on the result of "
+            "explain"
         )
     weights = attribution_of(result)
     p = len(result.names)

@@ -201,7 +201,7 @@ def _unclear(result: Importance) -> Finding | None:
         f"{words.explained_of(result.spec)} is not clearly above 0 "
         f"({explained.value:.3g}, standard error {explained.se:.2g})",
         {"explained": explained.value, "se": explained.se},
-        "Shares of it mean nothing. Use more rows, or another model",
+        "Shares mean nothing. Use more rows or another model",
     )
 
 
@@ -221,7 +221,7 @@ def _folds(result: Importance) -> Finding | None:
         f"the model fits some folds much better than others ({name} {skill:.2f}, spread over "
         f"folds {spread:.2f})",
         {"skill": skill, "spread": spread},
-        "Use more rows, or a model that suits them better",
+        "Use more rows, or a model that fits them better",
     )
 
 
@@ -288,8 +288,9 @@ def _errors(result: Importance) -> Finding | None:
     return Finding(
         "errors",
         "distrust",
-        f"the standard error{'s' * several} of {listed(names)} {'exceed' if several else 'exceeds'}"
-        f" all that is explained ({result.se.max():.3g} against {explained.value:.3g})",
+        f"the standard error{'s' * several} of {listed(names)} "
+        f"{'exceed' if several else 'exceeds'} the whole explained variance "
+        f"({result.se.max():.3g} against {explained.value:.3g})",
         {"se": float(result.se.max()), "explained": explained.value},
         "Leave out columns that are nearly copies of others, or use more rows",
         names,
@@ -302,8 +303,8 @@ def _intervals(result: Importance) -> Finding | None:
         return Finding(
             "intervals",
             "care",
-            "the transport was taken as known in the standard errors: intervals of scores above 0 "
-            "are too short",
+            "the standard errors ignore the transport's error: intervals of scores above 0 are "
+            "too short",
         )
     if not result.spec.get("valid_intervals", True):
         method = str(result.spec.get("method"))
@@ -321,7 +322,7 @@ def _gathered(result: Importance) -> Finding | None:
         "note",
         f"computed on {count:,} of {total:,} rows, drawn at random and read into memory",
         {"rows": count, "of": total},
-        "Standard errors are those of so many rows",
+        "Standard errors refer to those rows",
     )
 
 

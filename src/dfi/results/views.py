@@ -41,14 +41,14 @@ SPACES = {
 }
 """What the units of a result are called: one of them, several."""
 UNATTRIBUTED = (
-    "groups that overlap have joint scores in the latent space, which are not attributed: shared "
+    "overlapping groups have joint scores in the latent space, which are not attributed: shared "
     "columns count in each of their groups"
 )
 GROUP_SCORES = {
     SUM_OF_COLUMNS: "The score of a group is the sum over its columns.",
     "joint": (
-        "Each group is moved and scored as one: what its columns share counts once, and so does "
-        "their noise."
+        "Each group is moved and scored as a whole: signal shared by its columns counts once, "
+        "and so does their noise."
     ),
     "shapley": (
         "Shapley values: what a group adds, averaged over the orders of replacing groups. They add "
@@ -251,8 +251,8 @@ def latent_measures(result: Importance) -> Columns:
     latent = result.diagnostics.get("latent")
     if not isinstance(latent, Mapping):
         raise ValueError(  # noqa: TRY004 - the result lacks a part, its type is right
-            "this result has no diagnostics of its latent coordinates: "
-            "they are measured with diagnose=True (the default of dfi.explain)"
+            "this result has no diagnostics of its latent coordinates: explain with "
+            "diagnose=True (the default)"
         )
     n_rows = int(latent.get("n_rows", result.quality.n_rows))
     d = int(str(result.diagnostics.get("n_latent", len(result.names))))
@@ -263,7 +263,7 @@ def latent_measures(result: Importance) -> Columns:
     )
     measures = {
         "largest correlation": (latent.get("max_correlation"), by_chance),
-        "dependence that a classifier sees (2 AUC - 1)": tuple(
+        "dependence that a classifier detects (2 AUC - 1)": tuple(
             None if area is None else max(2.0 * area - 1.0, 0.0)
             for area in (latent.get("auc"), latent.get("chance_auc"))
         ),

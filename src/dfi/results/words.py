@@ -178,8 +178,8 @@ _WHY = {
     "asked for": "as many as were asked for",
     "time": "the time was up",
     "interrupted": "the run was interrupted",
-    "all rows in memory": "all that were brought into memory",
-    "memory": "more would not fit into the memory that influence values may take",
+    "all rows in memory": "all rows in memory",
+    "memory": "more would exceed the memory limit of influence values",
 }
 
 

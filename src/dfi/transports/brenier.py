@@ -362,11 +362,11 @@ class Brenier(Transport):
     Parameters
     ----------
     penalty : float or "auto", default="auto"
-        Weight of the roughness of the potential. ``"auto"`` takes the one under which held-out rows
-        are likeliest; infinity is the linear map of :class:`Gaussian`.
+        Weight of the roughness of the potential. ``"auto"`` maximises the likelihood of held-out
+        rows; infinity gives the linear map of :class:`Gaussian`.
     margins : bool or "auto", default="auto"
-        Whether columns are turned into normal scores first. ``"auto"``: those whose held-out values
-        are clearly likelier so.
+        Whether columns become normal scores first. ``"auto"``: those whose held-out values are then
+        clearly likelier.
     attribution : {"shares", "slopes"}, default="shares"
         What features receive of a latent score, as for :class:`Copula`.
     random_state : int or None, default=0

@@ -406,24 +406,24 @@ class Copula(Whitening):
     covariance : {"auto", "sample", "qis", "factor", "ledoit-wolf"}, default="auto"
         How correlations of the scores are estimated, as for :class:`Gaussian`
         (:mod:`dfi.transports.covariance`, with figures).
-        ``"qis"``: Ledoit and Wolf's nonlinear shrinkage, under which opposite effects of columns
-        that are nearly collinear still cancel. ``"factor"``: a few common factors and a part of its
-        own for every column. ``"auto"``: the sample correlation for a component of at most a fifth
-        as many columns as rows; else factors where held-out rows are clearly likelier under them,
-        and ``"qis"`` where not; and the sample's again where predictions would not keep their
-        variance. Under both standard errors come from refits and the second-order bias is left in;
-        under ``"qis"`` rows come back from ``inverse_transform`` only nearly.
+        ``"qis"``: Ledoit and Wolf's nonlinear shrinkage, under which opposite effects of nearly
+        collinear columns still cancel. ``"factor"``: a few common factors and a unique part for
+        every column. ``"auto"``: the sample correlation for a component with at most a fifth as
+        many columns as rows; otherwise factors if held-out rows are clearly likelier under them, or
+        else ``"qis"``; and the sample correlation again if predictions would not keep their
+        variance. Under factors and ``"qis"``, standard errors come from refits and the second-order
+        bias remains; under ``"qis"``, ``inverse_transform`` is only approximate.
     shrinkage : float or "ledoit-wolf", default=0.0
         Share of the identity mixed into the sample correlation matrix of the scores;
         ``"ledoit-wolf"`` is the same as ``covariance="ledoit-wolf"``.
     reference : {"auto", "empirical", "gaussian"}, default="auto"
-        Law of a replacement latent coordinate: ``N(0, 1)``, or the empirical law of the
-        coordinate where some column has levels (whose scores are not normal).
+        Law of a replacement latent coordinate: ``N(0, 1)``, or the empirical law of the coordinate
+        if some column has levels (whose scores are not normal).
     components : "auto", None or list of lists of column names, default="auto"
         Columns whose normal scores depend on each other, as for :class:`Gaussian`.
     attribution : {"shares", "slopes"}, default="shares"
-        What features receive of a latent score: their shares of what varies along its line
-        (:mod:`dfi._scoring.line_shares`), or the squared slopes of the curves, as in the paper,
+        How a latent score is attributed to features: by their shares of the variance along its line
+        (:mod:`dfi._scoring.line_shares`), or by the squared slopes of the curves, as in the paper,
         which do not add up.
     random_state : int or None, default=0
         For ``transform`` alone: what collinear columns leave random.

@@ -32,7 +32,7 @@ MERGED_AT_ONCE = 4
 
 
 CLOSED = (
-    "partitions of X live on a Client of Dask that is closed, or that lost them: open a Client and "
+    "the Dask Client that holds the partitions of X is closed or lost them: open a Client and "
     "load the table again"
 )
 

@@ -275,8 +275,8 @@ def _compare(one: Path, expected: dict[str, str], other: Path, found: dict[str, 
     extra = next((name for name in found if name not in expected), None)
     if extra is not None:
         raise ValueError(
-            f"{other} has the column {extra!r}, which {one} has not: give all files the same "
-            "columns"
+            f"{other} has the column {extra!r}, which {one} does not have: give all files the "
+            "same columns"
         )
     for name, kind in expected.items():
         if "nothing" not in (kind, found[name]) and kind != found[name]:
@@ -294,8 +294,8 @@ def _batches(path: Path, columns: list[str], rows: int) -> Iterator[Native]:
         first = str(error).splitlines()[0]
         if suffix in CSV and "conversion error" in first:
             raise ValueError(
-                f"{path} cannot be read in parts, because a column changes its type on the way "
-                f"({first}): write it as Parquet first"
+                f"{path} cannot be read in parts, because a column changes its type ({first}): "
+                "write it as Parquet first"
             ) from error
         raise ValueError(f"{path} cannot be read: {first}") from error
 

@@ -55,8 +55,8 @@ def column_keys(column: Native, row_id: str) -> Ints:
     values = _arrow(column)
     if values.null_count:
         raise ValueError(
-            f"{argument('row_id', row_id)} has missing values, but it says which row is which: "
-            "name a column that is known in every row"
+            f"{argument('row_id', row_id)} has missing values, but it must identify every row: "
+            "name a column without missing values"
         )
     types = importlib.import_module("pyarrow").types
     if types.is_integer(values.type) and not types.is_uint64(values.type):
@@ -191,8 +191,8 @@ class Drawn:
 
 def duplicate(row_id: str) -> ValueError:
     return ValueError(
-        f"{argument('row_id', row_id)} has a value in several rows, and it says which row is "
-        "which: name a column whose values are all different"
+        f"{argument('row_id', row_id)} has the same value in several rows, but it must identify "
+        "rows: name a column whose values are all different"
     )
 
 
