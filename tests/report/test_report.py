@@ -115,9 +115,9 @@ def test_nothing_significant_is_said(build):
 
 @pytest.mark.parametrize(
     ("r2", "message"),
-    [(0.5, None), (0.05, "explains only 5.0 %"), (-0.1, "explains nothing on held-out rows")],
+    [(0.5, None), (0.05, None), (-0.1, "explains nothing on held-out rows")],
 )
-def test_a_weak_model_is_told_by_the_verdict(build, r2, message):
+def test_a_model_that_explains_nothing_is_told_by_the_verdict(build, r2, message):
     result = dataclasses.replace(build(r2=r2), diagnostics={})
     verdict = summarize(result)["trust"]
     page = report_html(result)
