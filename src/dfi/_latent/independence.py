@@ -92,12 +92,7 @@ def independence(
     owner: Ints | None = None,
     carries: Bools | None = None,
 ) -> Independence:
-    """Measure what dependence and marginal misfit is left in latent rows (n, d).
-
-    Coordinates of one unit (``owner``; the levels of a category exclude each other) are permuted
-    together, and so are all units that do not carry signal (``carries``), unless none does: what
-    these have in common is left as it is, and no pair of them is given to the classifier.
-    """
+    """Measure what dependence and marginal misfit is left in latent rows (n, d)."""
     n, d = latent.shape
     owner = np.arange(d) if owner is None else owner
     margins = float(kolmogorov_distances(latent).max())

@@ -131,11 +131,7 @@ class Sample:
 
 
 def spread_sample(matrix: Floats, norms: Floats, mass: Floats, count: int) -> Sample:
-    """Return about ``count`` rows, evenly spread by their distance from the middle.
-
-    ``norms`` (n, units) are squared lengths within units, so neither the order of columns nor
-    their coding decides. All rows of positive weight where there are no more than ``count``.
-    """
+    """Return about ``count`` rows, evenly spread by their distance from the middle."""
     held = np.flatnonzero(mass > 0)
     if len(held) <= count:
         return Sample(matrix[held], mass[held] / mass[held].sum())

@@ -106,11 +106,7 @@ def _among_units(
     task: Task,
     stretch: float,
 ) -> ProbeScores:
-    """Score probes under a transport between units.
-
-    The transport is taken as known. Where a probe is above 0 so, because tests joined it with
-    features by chance, refits add the transport's own error, as for the features.
-    """
+    """Score probes under a transport between units."""
     del probes
     width, explained = task.matrix.shape[1], task.weights.take(task.explained)
     found = transport.design.fit_blocks(matrix, explained, constant, units)
@@ -167,11 +163,7 @@ def _along_probes(
     folds: Sequence[tuple[Ints, Floats, list[LineModel]]],
     task: Task,
 ) -> tuple[Floats, Floats]:
-    """Return the probes' latent influence values, and the sensitivities of their line means.
-
-    ``geometry`` is of the transport with the probes; ``folds`` are rows, where they are in the
-    space of the one without, and models there.
-    """
+    """Return the probes' latent influence values, and the sensitivities of their line means."""
     directions = geometry.directions[: task.matrix.shape[1], coordinates]
     moving = np.flatnonzero(np.any(directions != 0.0, axis=0))
     influence = np.zeros((len(latent), len(coordinates)))

@@ -220,11 +220,7 @@ def explained_parts(
     seed: np.random.SeedSequence,
     order: Scores | None = None,
 ) -> Parts:
-    """Return what each unit has of what the models explain, by rows.
-
-    Smaller models walk as the larger ones do, whose scores are the ``order``: of twice the one less
-    the other little of the walks' noise is left.
-    """
+    """Return what each unit has of what the models explain, by rows."""
     known = scores.known
     received, unit_of = _attribution(known, transport), transport.drawn_as_one
     rows, mass = scores.rows, task.weights.values
@@ -312,10 +308,7 @@ def _crossed(
 def _seeds(
     folds: Sequence[FoldModels], seed: np.random.SeedSequence, repeats: int | None
 ) -> list[np.random.SeedSequence]:
-    """Return a seed for each fold, by the rows that it holds out and how often it has done so.
-
-    Up to ``repeats`` of them differ: as many as there are of larger models.
-    """
+    """Return a seed for each fold, by the rows that it holds out and how often it has done so."""
     seen: dict[tuple[int, int], int] = {}
     found = []
     for fold in folds:
@@ -406,12 +399,7 @@ def local_values(
     rank: Ints,
     seed: np.random.SeedSequence,
 ) -> tuple[Floats, Floats]:
-    r"""Return :math:`\psi` of rows, centred, by least squares of walks, (models, n, units).
-
-    Their latent coordinates come with them.
-
-    ``standing`` is how many rows each drawn one stands for.
-    """
+    r"""Return :math:`\psi` of rows, centred, by least squares of walks, (models, n, units)."""
     generator = np.random.default_rng(seed)
     mass = task.weights.values
     nodes = own
@@ -470,10 +458,7 @@ def local_values(
 
 
 def _edges(worth: Floats, generator: np.random.Generator) -> tuple[Ints, Ints, Floats]:
-    """Return who walks to whom, and how much it counts: rows meet others by the weighted law.
-
-    Where weights differ everyone walks to rows that are drawn by theirs.
-    """
+    """Return who walks to whom, and how much it counts: rows meet others by the weighted law."""
     n = len(worth)
     if np.ptp(worth) <= 1e-9 * worth.max():
         cycles = [generator.permutation(n) for _ in range(CYCLES)]

@@ -138,10 +138,7 @@ class Strata:
         ties: Ints,
         places: Floats,
     ) -> Strata:
-        """Sort rows by the effects (N, d) of their coordinates; else by ``ties``.
-
-        ``own`` (N, d) are those of a unit's own columns, which take few values for a category.
-        """
+        """Sort rows by the effects (N, d) of their coordinates; else by ``ties``."""
         orders: list[Ints | None] = []
         for joint in joints:
             keys = [ties, _steps(effects[:, joint.coordinates].sum(axis=1))]
@@ -167,11 +164,7 @@ def strata_of(count: int) -> Ints:
 
 
 def draw_places(count: int, n: int, seed: np.random.SeedSequence) -> Floats:
-    """Return the places of ``count`` donors for each of ``n`` rows, as shares of all mass.
-
-    Each column is evenly spaced over its stratum, dealt at random: whatever has mass gives in
-    proportion to it, and donors of a row are independent of each other.
-    """
+    """Return the places of ``count`` donors for each of ``n`` rows, as shares of all mass."""
     generator = np.random.default_rng(seed)
     first = strata_of(count)
     size = np.diff(np.append(first, count))
@@ -197,12 +190,7 @@ def _steps(values: Floats) -> Ints:
 
 
 def canonical_order(norms: Floats) -> Ints:
-    """Return an order of the rows that neither their own nor that of the columns decides.
-
-    ``norms`` (n, units) are squared lengths of the whitened rows within each unit, which no coding
-    of a unit changes. Rows no further apart than rounding are ties, which keep the order of the
-    table.
-    """
+    """Return an order of the rows that neither their own nor that of the columns decides."""
     key = np.sum(norms + norms**2, axis=1)
     order = np.argsort(key, kind="stable")
     apart = np.diff(key[order], prepend=0.0) > TIED * key[order]
@@ -230,11 +218,7 @@ def all_replaced(
     *,
     memory: int,
 ) -> list[Replaced]:
-    """Return the same for several units, one after the other, each with donors of its own.
-
-    A model is asked about all of them at once: a pipeline takes longer to be called than to
-    predict some hundred rows.
-    """
+    """Return the same for several units, one after the other, each with donors of its own."""
     if not joints:
         return []
     slopes = [linear_part(model) for model in models]
@@ -376,10 +360,7 @@ def joint_chance(
     found: Replaced,
     loss: Loss = SQUARED_ERROR,
 ) -> Floats:
-    """Return numbers (n,) whose squares are what donors' chance adds to the influence values'.
-
-    Two halves of the donors differ by twice what their mean has of chance.
-    """
+    """Return numbers (n,) whose squares are what donors' chance adds to the influence values'."""
     one, other = (
         joint_influence(form, y, values, replace(found, means=half), loss) for half in found.halves
     )

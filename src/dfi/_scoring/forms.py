@@ -85,12 +85,7 @@ def influence(
     means: Sequence[Floats] | Floats,
     loss: Loss = SQUARED_ERROR,
 ) -> Floats:
-    """Return influence values in any form; the arrays broadcast.
-
-    ``values`` and ``means`` are those of two models for the cross form, of one otherwise, or of one
-    averaged twice over draws of its own. The calibrated form starts from the cross form's values,
-    see :func:`calibrated`.
-    """
+    """Return influence values in any form; the arrays broadcast."""
     if form == "cpi":
         first, last = values[0] - means[0], values[-1] - means[-1]
         return np.asarray(0.5 * ((y - means[-1]) * first + (y - means[0]) * last))

@@ -113,11 +113,7 @@ class Geometry:
 
     @property
     def kernel_variance(self) -> Floats:
-        """Variance of the random part of each latent coordinate: the diagonal of ``I - P``.
-
-        ``P`` projects on the range of ``R``. Where ``R`` is singular, ``L^+ x`` has variance below
-        1 and dependent coordinates; ``Z = L^+ x + (I - P) xi`` has law ``N(0, I)`` again.
-        """
+        """Variance of the random part of each latent coordinate: the diagonal of ``I - P``."""
         variance = np.sum(self.null**2, axis=1)
         # Rounding leaves 1e-16 where the coordinate is fully determined.
         return np.where(variance > 1e-12, variance, 0.0)
@@ -132,11 +128,7 @@ class Geometry:
 
     @cached_property
     def offsets(self) -> tuple[Floats, Floats]:
-        """Nodes (q, d) and weights (q,) of the random part of each coordinate.
-
-        Since ``L (I - P) = 0``, the random part moves no row: only the shift of the replaced
-        coordinate itself matters, one dimension, for which a few Gauss-Hermite nodes do.
-        """
+        """Nodes (q, d) and weights (q,) of the random part of each coordinate."""
         deviation = np.sqrt(self.kernel_variance)
         if not deviation.any():
             return np.zeros((1, self.n_latent)), np.ones(1)
@@ -149,11 +141,9 @@ class Geometry:
         )
 
     def encode(self, matrix: Floats) -> Floats:
-        """Return the deterministic part of the latent coordinates, ``L^+ x`` over its spread."""
         return np.asarray(self.standardize(matrix) @ self.encoder)
 
     def decode(self, latent: Floats) -> Floats:
-        """Return the rows of the numeric matrix that belong to latent rows."""
         moved = np.asarray(latent @ self.decoder)
         moved *= self.scale[self.active]
         moved += self.center[self.active]
@@ -178,7 +168,6 @@ class Geometry:
         return latent
 
     def couple(self, matrix: Floats, generator: np.random.Generator) -> Floats:
-        r"""Draw ``Z`` given each row; under the bridge :math:`N(s L^{-1} x, (1 - s^2) I)`."""
         latent = self.filled(self.encode(matrix), generator)
         if self.smoothing == 1.0:
             return latent

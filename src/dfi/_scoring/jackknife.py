@@ -41,11 +41,7 @@ N_GROUPS, WIDE_GROUPS, WIDE_COLUMNS = 20, 8, 1000
 
 
 def thin(folds: Sequence[FoldModels], count: int, weights: Weights) -> list[FoldModels]:
-    """Return folds with evenly spaced rows of positive weight, about ``count`` in all.
-
-    Of repeats of a split each fold is taken once, from one repeat after the other: the same rows
-    under more models tell little more of a transport.
-    """
+    """Return folds with evenly spaced rows of positive weight, about ``count`` in all."""
     kept = [folds[k] for k in _kept_folds(folds, weights)]
     tests = [fold.test[weights.values[fold.test] > 0] for fold in kept]
     step = max(1, int(np.ceil(sum(map(len, tests)) / count)))
@@ -68,10 +64,7 @@ def _kept_folds(folds: Sequence[FoldModels], weights: Weights) -> list[int]:
 
 
 def kept_factors(scores: Scores, task: Task) -> Floats | None:
-    """Return the factors of the calibrated form for the folds that :func:`thin` keeps.
-
-    Refits take those of the scores that they are compared with: they are about the transport.
-    """
+    """Return the factors of the calibrated form for the folds that :func:`thin` keeps."""
     if scores.calibration is None:
         return None
     return np.asarray(scores.calibration.factors[_kept_folds(task.folds, task.weights)])
@@ -124,11 +117,7 @@ def dealt(
     *,
     most: int = N_GROUPS,
 ) -> Ints:
-    """Return a group for every row: clusters stay whole, rows in time are cut into blocks.
-
-    What depends on each other is left out together. Every group has some of the rows that are
-    ``scored`` (by default all).
-    """
+    """Return a group for every row: clusters stay whole, rows in time are cut into blocks."""
     n = len(weights.values)
     first = np.arange(n) if scored is None else scored
     n_groups = min(most, len(first) // 2)
@@ -158,11 +147,7 @@ def influence_of_groups(refitted: Iterable[Floats], base: Floats) -> Floats:
 def with_transport_error(
     influence: Floats, weights: Weights, groups: Ints, psi: Floats, noise: Floats | None = None
 ) -> Floats:
-    """Return influence values whose column means have the variance of the whole estimate.
-
-    ``noise`` is the variance that each column of ``psi`` has because refits were compared on some
-    of the rows; it is not the transport's, and is taken off.
-    """
+    """Return influence values whose column means have the variance of the whole estimate."""
     n_groups = len(psi)
     centre = weights.mean(influence)
     means = np.stack(

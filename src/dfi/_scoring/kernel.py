@@ -147,10 +147,7 @@ def line_averages(
     *,
     slopes: bool = False,
 ) -> LineAverages:
-    """Average the latent regressions along every line through latent points.
-
-    Features receive their shares of the line's variance, or their squared ``slopes``.
-    """
+    """Average the latent regressions along every line through latent points."""
     m, d = points.shape
     h, k = len(kernels), values[0].shape[1]
     nodes, weights = nodes_and_weights()
@@ -195,10 +192,7 @@ class _Line:
         self.moved = (factor[:, :, None] * self.columns[:, None, :]).reshape(len(own), -1)
 
     def at(self, points: Floats) -> tuple[Floats, Floats]:
-        """Return the regressions (m, t, k) and features (m, t, d) at all replacement values.
-
-        In place of the features their slopes where these are asked for.
-        """
+        """Return the regressions (m, t, k) and features (m, t, d) at all replacement values."""
         kernel = self.kernel
         base = kernel.log_kernel(points, self.others)
         base -= base.max(axis=1, keepdims=True)

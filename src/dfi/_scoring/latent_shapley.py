@@ -68,10 +68,7 @@ class LatentGame(Protocol):
         """How many units there are."""
 
     def mixed(self, rows: slice, others: Ints, given: Bools) -> Floats:
-        """Return the model at rows with the units in each of ``given`` (k, units) from others.
-
-        ``others`` (k,) are rows of the background; shape (n, k).
-        """
+        """Return the model at rows with the units in each of ``given`` (k, units) from others."""
 
 
 def rounding_floor(predictions: Floats) -> float:

@@ -84,10 +84,7 @@ class Path:
     def squared_slope(
         self, start: Floats, tilt: float, nodes: Floats | None, tables: Tables
     ) -> Floats:
-        r"""Return the variance at ``start + tilt t`` over :math:`tilt^2`.
-
-        ``t`` is normal or one of the nodes, of variance 1.
-        """
+        """Return the variance at ``start + tilt t`` over :math:`tilt^2`."""
         slopes = np.diff(self.values) / np.diff(self.knots)
         if np.ptp(slopes) == 0 and abs(self.knots[0]) > OUTER:
             return np.full(len(start), slopes[0] ** 2)

@@ -242,11 +242,7 @@ class _Block:
     loss: Loss
 
     def under_map(self, sums: _Sums) -> tuple[Floats, Floats | float, Floats]:
-        """Score rows under a deterministic map (with the one-dimensional random part, if any).
-
-        Returns influence values, the changes' products where the form asks for them, and the
-        models' mean prediction.
-        """
+        """Score rows under a deterministic map (with the one-dimensional random part, if any)."""
         geometry, latent = self.geometry, self.geometry.encode(self.matrix)
         offsets, weights = geometry.offsets
         lines = Lines(self.matrix, latent, geometry.directions, geometry.reference, offsets)
@@ -434,11 +430,7 @@ def scores_along(
     form: ScoreForm,
     loss: Loss = SQUARED_ERROR,
 ) -> tuple[Floats, Floats | float, list[LineMoments]]:
-    """Return what lines tell, averaged over the kernel: influence values (n, d) and moments.
-
-    Between the two the products of both models' changes, for the calibrated form, whose influence
-    values are those of the cross form.
-    """
+    """Return what lines tell, averaged over the kernel: influence values (n, d) and moments."""
     evaluations = _evaluated(models, lines)
     moments = [
         LineMoments(

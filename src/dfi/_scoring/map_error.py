@@ -248,11 +248,7 @@ def _smoothing_terms(influence: MapInfluence, gradient: Floats, curvature: Float
 def attributed_influence(
     latent_influence: Floats, scores: Floats, geometry: Geometry, influence: MapInfluence | None
 ) -> Floats:
-    """Return the attributed influence values, (n, d), from uncentred latent ones.
-
-    ``scores`` are the latent scores (d,); without ``influence`` the transport is taken as known,
-    as the paper does.
-    """
+    """Return the attributed influence values, (n, d), from uncentred latent ones."""
     weight = geometry.attribution
     attributed = latent_influence @ (weight**2).T
     if influence is not None:
@@ -405,10 +401,7 @@ def squared_influence(
 def _dependent_squares(
     influence: MapInfluence, gradients: Floats, weights: Weights, times: Floats | None
 ) -> SquaredInfluence:
-    """Return the squared influence of rows that depend on each other.
-
-    Of large tables some whole clusters are taken, or a stretch of time.
-    """
+    """Return the squared influence of rows that depend on each other."""
     d, components = len(gradients), influence.geometry.blocks
     largest = max(map(len, components))
     count = int(max(FEWEST_ROWS, WORK / largest**3))

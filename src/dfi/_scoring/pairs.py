@@ -137,15 +137,11 @@ class Additive:
         return cls(center, scale, curved, slopes, shifts, reach, values, share, inverse, half)
 
     def project(self, values: Floats) -> Floats:
-        """Return the projection of values (n, ...) at the rows."""
         weighted = self.values * self.share[:, None]
         return np.asarray(self.values @ (self.inverse @ (weighted.T @ values)))
 
     def model(self, values: Floats, half: int, without: Ints) -> LineModel:
-        """Return the projection of a model's values on a half of the rows, as a function.
-
-        Rows ``without`` are left out, unless few others are left.
-        """
+        """Return the projection of a model's values on a half of the rows, as a function."""
         share = np.where(self.half == half, self.share, 0.0)
         others = share.copy()
         others[without] = 0.0
@@ -201,10 +197,6 @@ class PairSpace:
     def moved(
         self, points: Floats, latent: Floats, unit: int, places: Floats
     ) -> tuple[Floats, Floats]:
-        """Return rows with a unit from each of their donors, one set of donors after the other.
-
-        ``places`` (donors, n) are quantiles of the law of the unit.
-        """
         joint = self.joints[unit]
         count = len(places)
         again = np.tile(latent, (count, 1))
@@ -336,11 +328,7 @@ def plane_sensitivity(
     space: PairSpace,
     seed: np.random.SeedSequence,
 ) -> PlaneSums:
-    """Return what tilts of lines do to pairs, summed over rows.
-
-    Of two models ``h`` of one goes with ``m`` of the other. Units of several columns have no line,
-    and no such terms.
-    """
+    """Return what tilts of lines do to pairs, summed over rows."""
     generator = np.random.default_rng(seed)
     n, d = len(rows), space.latent.shape[1]
     found = np.zeros((2, len(space.pairs), d))

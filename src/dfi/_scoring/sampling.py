@@ -26,10 +26,7 @@ def restricted(folds: Sequence[FoldModels], rows: Ints) -> tuple[FoldModels, ...
 
 
 def merged_scores(stages: Sequence[Scores], task: Task) -> Scores:
-    """Put the scores of stages together, whose rows are different ones of one sample.
-
-    Merged ones are a stage themselves: means weigh by the rows behind them.
-    """
+    """Put the scores of stages together, whose rows are different ones of one sample."""
     first = stages[0]
     if len(stages) == 1:
         return first

@@ -177,11 +177,7 @@ class Task:
         return {**self.__dict__, "folds": (), "advance": None, "population": None}
 
     def only(self, rows: Ints) -> tuple[Task, list[Ints]]:
-        """Return the task with some rows alone, ascending, and where the folds' rows are in it.
-
-        Tasks that are sent away take their table along: of a large one only what they explain. The
-        table stays as it is where that is most of it.
-        """
+        """Return the task with some rows alone, ascending, and where the folds' rows are in it."""
         tests = [fold.test for fold in self.folds]
         if 2 * len(rows) > len(self.matrix):
             return self, tests
@@ -326,10 +322,7 @@ class Scores:
         )
 
     def silenced(self, unread: Bools) -> Scores:
-        """Return the scores with those of unread coordinates at exactly 0.
-
-        Attribution stays within components, so what these would give and receive is rounding too.
-        """
+        """Return the scores with those of unread coordinates at exactly 0."""
         return replace(
             self,
             latent=np.where(unread, 0.0, self.latent),
@@ -341,11 +334,7 @@ class Scores:
 
 
 def common_gain(parts: Sequence[tuple[Floats, Floats, Weights]]) -> tuple[float, list[Floats]]:
-    """Return the share of the sum of all scores that larger models have more, and its influence.
-
-    Scores are sums over ``parts``: influence values (n, d) of larger and of smaller models on rows
-    of their own.
-    """
+    """Return the share of the sum of all scores that larger models have more, and its influence."""
     both = [
         np.column_stack([larger.sum(axis=1), smaller.sum(axis=1)]) for larger, smaller, _ in parts
     ]
@@ -363,10 +352,7 @@ def common_gain(parts: Sequence[tuple[Floats, Floats, Weights]]) -> tuple[float,
 def gained_rows(
     aware: Floats, larger: Floats, smaller: Floats, rate: float, influence: Floats, mean: Floats
 ) -> Floats:
-    """Return what is added row by row to influence values that know of the transport's error.
-
-    Half of what a score has gained by itself, and half of what it would have with all.
-    """
+    """Return what is added row by row to influence values that know of the transport's error."""
     return np.asarray(0.5 * (larger - smaller + rate * aware + influence[:, None] * mean))
 
 
@@ -378,11 +364,7 @@ def partners(count: int, of: int) -> Ints:
 def pool(
     folds: Sequence[FoldModels], by_fold: Iterable[Floats], mass: Floats
 ) -> tuple[Ints, Floats, Floats]:
-    """Average the folds' values (n_test, ...) over repeats, row by row.
-
-    Returns the rows that were held out at least once, ascending, their values, and the mean over
-    the rows of each repeat, weighted by ``mass``.
-    """
+    """Average the folds' values (n_test, ...) over repeats, row by row."""
     parts, masses = list(by_fold), _masses(folds, mass)
     shape = parts[0].shape[1:]
     total, count = np.zeros((len(mass), *shape)), np.zeros(len(mass))
@@ -406,12 +388,7 @@ def _masses(folds: Sequence[FoldModels], mass: Floats) -> Floats:
 def calibrate(
     task: Task, cross: Sequence[Floats], products: Sequence[Floats | None]
 ) -> Calibration | None:
-    """Return the factors of the calibrated form; None for another one.
-
-    Those of a fold come from the other folds of the same repeat, so rows do not choose their
-    own: the largest of many chance scores would be theirs. ``cross`` (n, scores) are the folds'
-    influence values in the cross form, ``products`` those of both models' changes.
-    """
+    """Return the factors of the calibrated form; None for another one."""
     if task.form != "calibrated":
         return None
     folds, found = task.folds, [product for product in products if product is not None]
@@ -568,11 +545,7 @@ def pooled_scores(
 
 
 def rows_at_once(geometry: Geometry) -> int:
-    """Return how many rows are scored together.
-
-    The tables of a large law are read from memory once for every block of rows, so many rows share
-    a block where columns are few. Under the bridge blocks have seeds of their own, and stay.
-    """
+    """Return how many rows are scored together."""
     if geometry.smoothing < 1.0:
         return ROWS_AT_ONCE
     lines = geometry.n_latent * len(geometry.offsets[0])
@@ -754,12 +727,7 @@ class ReadFold:
 def read_some_folds(
     task: Task, *, count: int, seed: np.random.SeedSequence
 ) -> tuple[ReadFold, ...]:
-    """Read the first folds that hold out ``count`` rows of positive weight together, for checks.
-
-    Reading a model (following its trees, comparing it with its own predictions) can take longer
-    than its line means, so whole folds of the first repeat are taken, not a few rows of each; of
-    the last one evenly spaced rows, where it has more than needed.
-    """
+    """Read the first folds that hold out ``count`` rows of positive weight together, for checks."""
     found: list[ReadFold] = []
     missing, mass = count, task.weights.values
     for fold, child in zip(task.folds, seed.spawn(len(task.folds)), strict=True):

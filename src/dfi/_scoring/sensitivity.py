@@ -139,11 +139,7 @@ class SensitivityMoments:
         offsets: Floats,
         loadings: Floats,
     ) -> None:
-        """Take in a block of rows; ``weights`` average over the nodes of the random kernel.
-
-        At a node the random part of coordinate ``j`` is ``offsets[:, j]``, and that of ``k`` is on
-        average ``loadings[k, j]`` times as large: both belong to ``z_k``.
-        """
+        """Take in a block of rows; ``weights`` average over the nodes of the random kernel."""
         first, last = moments
         weighted = latent * mass[:, None]
         shifts = weights[:, None] * offsets
@@ -216,12 +212,7 @@ class SensitivityMoments:
 def hermite_sensitivity(
     latent: Floats, share: Floats, coordinates: Ints, hermite: Floats, mean: Floats
 ) -> Floats:
-    """Return ``G`` of some lines by the Hermite short cut, (d, lines), 0 in a line's own place.
-
-    What :class:`SensitivityMoments` takes from all lines of a fold, for those of some coordinates
-    and a deterministic map; in another order of products, so the two agree up to rounding. The
-    weights ``share`` add up to 1.
-    """
+    """Return ``G`` of some lines by the Hermite short cut, (d, lines), 0 in a line's own place."""
     own = np.arange(len(coordinates))
     level = share @ hermite
     weighted = latent * share[:, None]
@@ -289,11 +280,7 @@ class Differences(Summed):
         return self.rows >= ROWS_A_COLUMN * len(self.directions)
 
     def groups(self) -> tuple[Floats, Floats]:
-        """Return both parts of every group that has rows, (groups, d, d); the diagonals are 0.
-
-        Where rows are enough, column ``j`` is a regression on the directions without their
-        coordinate ``j``, along which line mean ``j`` does not change.
-        """
+        """Return both parts of every group that has rows, (groups, d, d); the diagonals are 0."""
         held = self.mass > 0
         d = len(self.directions)
         products = self.directions / self.mass.sum()
@@ -410,10 +397,7 @@ def gradient_products(
 
 
 def _gradients(model: LineModel, matrix: Floats, geometry: Geometry, step: float) -> Floats:
-    """Return a model's derivative along each latent direction, (n, d), by central differences.
-
-    Lines of a component of one column have no tilt: their derivatives are not asked for, and 0.
-    """
+    """Return a model's derivative along each latent direction, (n, d), by central differences."""
     n, p = matrix.shape
     directions, labels = geometry.directions, geometry.labels
     gradient = np.zeros((n, geometry.n_latent))

@@ -125,11 +125,7 @@ class Corrected:
 def corrected(
     law: Sequence[Side], held_out: Sequence[Side], outcomes: Sequence[Floats]
 ) -> list[Corrected]:
-    """Return the influence values of each fold of one split.
-
-    ``law`` are rows of ``a`` under the models of each fold, ``held_out`` the rows of ``b`` that the
-    fold holds out, and ``outcomes`` theirs.
-    """
+    """Return the influence values of each fold of one split."""
     spans = [_Span.of(held_out, model) for model in (0, 1)]
     found = []
     for rows, own, y in zip(law, held_out, outcomes, strict=True):
@@ -192,11 +188,7 @@ class _Span:
         return cls(inverse, along, left)
 
     def solved(self, shared: Floats, own: Floats) -> tuple[Floats, Floats]:
-        """Return coefficients of the shared features (q, units) and of each ``D`` (units,).
-
-        ``shared`` (q,) or (q, units) and ``own`` (units,) are means of what is represented times
-        the features.
-        """
+        """Return coefficients of the shared features (q, units) and of each ``D`` (units,)."""
         shared = shared[:, None] if shared.ndim == 1 else shared
         own_coefficient = (own - np.sum(self.along * shared, axis=0)) / self.left
         return self.inverse @ shared - self.along * own_coefficient, own_coefficient

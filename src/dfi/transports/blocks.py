@@ -199,7 +199,6 @@ class WithinUnits:
         ]
 
     def encode(self, matrix: Floats) -> Floats:
-        """Return rows whitened within units."""
         return np.hstack(
             [
                 (matrix[:, block.positions] - self.center[block.positions]) @ block.encoder
@@ -208,7 +207,6 @@ class WithinUnits:
         )
 
     def decode(self, whitened: Floats) -> Floats:
-        """Return the rows of the matrix that belong to whitened rows; pooled levels share."""
         rows = np.broadcast_to(self.center, (len(whitened), len(self.center))).copy()
         for block, place in zip(self.blocks, self.places, strict=True):
             rows[:, block.positions] += whitened[:, place] @ block.decoder
@@ -232,11 +230,7 @@ def within_units(
     single: bool = False,
     like: WithinUnits | None = None,
 ) -> WithinUnits | None:
-    """Whiten each unit; None where every one is a single column, unless these are asked for.
-
-    ``size`` is the number of rows that the shares are of. Levels are pooled that are pooled in
-    ``like``, the same fitted to more rows.
-    """
+    """Whiten each unit; None where every one is a single column, unless these are asked for."""
     center = share @ matrix
     # among fewer rows than decided on it, a column may not vary
     still = constant_columns(matrix[share > 0])
@@ -353,11 +347,7 @@ class _Rest:
 def whitened_by(
     correlation: Floats, center: Floats, deviation: Floats, active: Ints, columns: Sequence[Column]
 ) -> tuple[WithinUnits, Floats]:
-    """Return units whitened by a correlation matrix of the ``active`` columns, and ``C``.
-
-    Where a unit has nearly as many columns as there are rows, its own sample correlation is
-    singular, and what it would call white is not.
-    """
+    """Return units whitened by a correlation matrix of the ``active`` columns, and ``C``."""
     place = {int(position): k for k, position in enumerate(active)}
     blocks, roots = [], []
     for unit, column in enumerate(columns):
@@ -387,12 +377,7 @@ def whitened_by(
 
 
 def _in_order(block: UnitBlock) -> UnitBlock:
-    """Return a unit whose first coordinate is that of its first column, and so on.
-
-    Singular vectors are known up to their signs, or a rotation where values are equal (levels that
-    are equally frequent, a value whose gaps its mean fills), and rounding decides: what is drawn
-    for a coordinate would depend on how the table was cut, and differ in every refit.
-    """
+    """Return a unit whose first coordinate is that of its first column, and so on."""
     lengths = np.linalg.norm(block.decoder, axis=0)
     rotation = np.zeros((block.rank, 0))
     for column, length in zip(block.decoder.T, lengths, strict=True):
@@ -486,10 +471,7 @@ def _block(
 
 
 def _white(encoder: Floats, values: _UnitValues) -> tuple[Floats, Floats]:
-    """Return the map to white coordinates that span those of ``encoder``, and the way back.
-
-    Back goes the regression of the columns on the coordinates: rare levels by their shares.
-    """
+    """Return the map to white coordinates that span those of ``encoder``, and the way back."""
     left, singular, right = np.linalg.svd(values.root(encoder), full_matrices=False)
     kept = singular**2 > RELATIVE_FLOOR * singular[0] ** 2
     decoder = left[:, kept].T @ values.root(np.eye(len(encoder)))
@@ -497,11 +479,7 @@ def _white(encoder: Floats, values: _UnitValues) -> tuple[Floats, Floats]:
 
 
 def rare_levels(frequency: Floats, first: Callable[[], Ints]) -> tuple[int, ...]:
-    """Return the levels to pool: the rare ones, and with a single one the next in frequency.
-
-    None where there are two levels, which no pooling leaves apart. ``first`` gives the first row of
-    each level: of equally frequent ones the first in the table is taken, whatever the coding.
-    """
+    """Return the levels to pool: the rare ones, and with a single one the next in frequency."""
     # sums over parts of a table round: exactly one row in a hundred is never rare
     rare = np.flatnonzero(frequency < RARE * (1.0 - 1e-9))
     if len(rare) == len(frequency):
@@ -625,7 +603,6 @@ class BlockTransport(FittedTransport):
         return self.inner.owner
 
     def undecoded(self, matrix: Floats, orders: Ints) -> Floats | float:
-        """Return which of the pooled levels it is, for units drawn from the rows in ``orders``."""
         found = np.zeros((len(orders), matrix.shape[1]))
         for k, block in enumerate(self.inner.blocks):
             if block.pooled:
@@ -636,7 +613,6 @@ class BlockTransport(FittedTransport):
 
     @property
     def shares_variance(self) -> bool:
-        """Whether attributed scores are shares of the variance: they are."""
         return True
 
     @property
@@ -651,7 +627,6 @@ class BlockTransport(FittedTransport):
         ]
 
     def latent_names(self, columns: Sequence[Column]) -> list[str]:
-        """Return the unit's name for each latent coordinate, numbered where it has several."""
         found: list[str] = []
         for block in self.inner.blocks:
             column = columns[block.unit]
@@ -662,18 +637,15 @@ class BlockTransport(FittedTransport):
         return found
 
     def membership(self, columns: Sequence[Column]) -> Floats:
-        """Return which scores belong to which unit: each has its own."""
         found = np.zeros((len(self.inner.blocks), len(columns)))
         for place, block in enumerate(self.inner.blocks):
             found[place, block.unit] = 1.0
         return found
 
     def points(self, matrix: Floats) -> Floats:
-        """Return rows in the space where the transport is linear."""
         return matrix
 
     def encode(self, matrix: Floats, generator: np.random.Generator | None = None) -> Floats:
-        """Return the deterministic part of the latent coordinates."""
         del generator
         return self.geometry.encode(self.inner.encode(matrix))
 
@@ -681,14 +653,12 @@ class BlockTransport(FittedTransport):
         return self.inner.decode(self.geometry.decode(latent))
 
     def draw(self, matrix: Floats, generator: np.random.Generator) -> Floats:
-        """Return latent rows, the random part of collinear units included."""
         return self.linear.draw(self.inner.encode(matrix), generator)
 
     def couple(self, matrix: Floats, generator: np.random.Generator) -> Floats:
         return self.linear.couple(self.inner.encode(matrix), generator)
 
     def moved(self, rows: Floats, latent: Floats, j: int, values: Floats) -> Floats:
-        """Return each row on the line of latent coordinate ``j``, at each value."""
         shift = (values[None, :] - latent[:, j, None]).reshape(-1, 1)
         return np.asarray(np.repeat(rows, len(values), axis=0) + shift * self.directions[:, j])
 
@@ -706,13 +676,11 @@ class BlockTransport(FittedTransport):
     def moved_along(
         self, rows: Floats, latent: Floats, direction: Floats, values: Floats
     ) -> Floats:
-        """Return each row on a straight line through it, at each value of the direction."""
         shift = (values[None, :] - (latent @ direction)[:, None]).reshape(-1, 1)
         slope = self.directions @ direction
         return np.asarray(np.repeat(rows, len(values), axis=0) + shift * slope)
 
     def diagnostics(self, owner: Ints) -> Plain:
-        """Return rank and condition between units, and the units of several coordinates."""
         found = self.linear.diagnostics(owner)
         blocks = self.inner.blocks
         found["blocks"] = {block.name: block.rank for block in blocks if block.rank > 1}
@@ -731,10 +699,7 @@ class BlockTransport(FittedTransport):
         rows: Floats | None = None,
         like: DonorLaw | None = None,
     ) -> DonorLaw:
-        """Return who gives to whom among the explained rows, as in ``like`` for a refit.
-
-        ``rows`` are theirs of the matrix.
-        """
+        """Return who gives to whom among the explained rows, as in ``like`` for a refit."""
         rows = task.matrix[task.explained] if rows is None else rows
         whitened = self.inner.encode(rows)
         encoded = self.geometry.encode(whitened)
@@ -902,13 +867,11 @@ class BlockTransport(FittedTransport):
         return influence, product, np.stack(moved)
 
     def finished(self, scores: Scores, task: Task) -> Scores:
-        """Add the own error; the second-order bias is left in."""
         reason = FIXED if task.fixed else "not derived for units of several columns"
         found = super().finished(scores, task)
         return SecondOrderBias.left_in(reason).subtracted_from(found, ())
 
     def plain_scores(self, task: Task) -> Scores:
-        """Score the targets, the transport taken as known."""
         read = (delayed(fold_lines)(fold, task) for fold in task.folds)
         prepared = [
             tuple(self.line_model(model) for model in lines.models)
@@ -972,7 +935,6 @@ class BlockTransport(FittedTransport):
         return taken(nodes), error
 
     def line_model(self, model: LineModel) -> LineModel:
-        """Return a model as a function of the space where the transport is linear."""
         return as_linear(model) or model
 
     def _scores(
@@ -1050,11 +1012,7 @@ class BlockTransport(FittedTransport):
         weights: Weights,
         loss: Loss,
     ) -> tuple[Floats, Floats]:
-        """Return attributed influence values, and the shares of each block's score.
-
-        The linear part of a unit's effect is a product of changes, and only a part of its score
-        under squared error: scores of other losses are shared out evenly.
-        """
+        """Return attributed influence values, and the shares of each block's score."""
         places, root = self.inner.places, self.geometry.attribution
         attributed, shares = np.zeros_like(latent), self.even_shares()
         for b, own in enumerate(places):
@@ -1083,7 +1041,6 @@ class BlockTransport(FittedTransport):
     def changes(
         self, fold: FoldModels, task: Task, points: Floats, seed: np.random.SeedSequence
     ) -> Changes:
-        """Return what replacing each unit changes in rows of any table, by donors of this one."""
         models = [self.line_model(model) for model in fold_lines(fold, task).models]
         joints = self.joints(self.targets(task), points.shape[1])
         law = self.law(task, joints)
@@ -1107,7 +1064,6 @@ class BlockTransport(FittedTransport):
         return Changes(-found.left, found.moved, found.product)
 
     def rescored(self, scores: Scores, found: Corrected, task: Task) -> Scores:
-        """Return scores with other influence values of the same rows."""
         coordinates = self.law(task, ()).latent[np.searchsorted(task.explained, scores.rows)]
         pairs = (found.moved[0], found.moved[1], found.gaps[0], found.gaps[1])
         weights = task.weights.take(scores.rows)
@@ -1116,7 +1072,6 @@ class BlockTransport(FittedTransport):
         return again if scores.unread is None else again.silenced(scores.unread)
 
     def received(self, attribution: Floats) -> Floats:
-        """Return what blocks receive: the attribution of scores is that of their directions."""
         del attribution
         return self.even_shares()
 
@@ -1132,13 +1087,11 @@ class BlockTransport(FittedTransport):
         return MapInfluence(self.geometry, self.geometry.standardize(self.inner.encode(matrix)))
 
     def even_shares(self) -> Floats:
-        """Return what each block receives of another whose effect has no direction."""
         squared, owner = self.geometry.attribution**2, self.inner.owner
         blocks = np.asarray(owner[:, None] == np.arange(len(self.inner.blocks)), dtype=float)
         return np.asarray(blocks.T @ squared @ blocks / blocks.sum(axis=0))
 
     def jackknife(self, scores: Scores, task: Task) -> Scores:
-        """Compare refits on some of the rows: models, rows and donors are kept."""
         folds = thin(task.folds, JACKKNIFE_ROWS, task.weights)
         read = [fold_lines(fold, task).models for fold in folds]
         if all(isinstance(self.line_model(model), LinearLines) for both in read for model in both):

@@ -132,11 +132,9 @@ class BrenierTransport(CurvedTransport):
 
     @property
     def draws_latents(self) -> bool:
-        """Whether latent rows are draws: collinear columns leave a part of them open."""
         return bool(self.linear.geometry.null.shape[1])
 
     def encode(self, matrix: Floats, generator: np.random.Generator | None = None) -> Floats:
-        """Return the latent rows; what collinear columns leave open is drawn."""
         white = self.linear.encode(scored(matrix, self.margins))
         if generator is not None:
             white = self.linear.geometry.filled(white, generator)
@@ -168,7 +166,6 @@ class BrenierTransport(CurvedTransport):
         return self.jacobian(latent)[:, :, j]
 
     def diagnostics(self, owner: Ints) -> Plain:
-        """Return what held-out rows said, and what the whitening has."""
         return {**self.linear.diagnostics(owner), "brenier": self.bent.told(len(self.margins))}
 
 
@@ -182,11 +179,9 @@ class BrenierUnits(BlockTransport):
     latent_law: Reference
 
     def points(self, matrix: Floats) -> Floats:
-        """Return rows in scores, where the map to white coordinates is linear."""
         return scored(matrix, self.margins)
 
     def encode(self, matrix: Floats, generator: np.random.Generator | None = None) -> Floats:
-        """Return the latent rows, without what collinear columns leave open."""
         return self.bent.latent(super().encode(self.points(matrix), generator))
 
     def decode(self, latent: Floats) -> Floats:
@@ -199,7 +194,6 @@ class BrenierUnits(BlockTransport):
         return self.draw(matrix, generator)
 
     def moved(self, rows: Floats, latent: Floats, j: int, values: Floats) -> Floats:
-        """Return each row on the curve of latent coordinate ``j``, at each value."""
         return self.moved_along(rows, latent, np.eye(self.n_latent)[j], values)
 
     def moved_along(
@@ -212,7 +206,6 @@ class BrenierUnits(BlockTransport):
         return valued(points + white @ self.directions.T, self.margins)
 
     def diagnostics(self, owner: Ints) -> Plain:
-        """Return what held-out rows said, and what the linear map has."""
         return {**super().diagnostics(owner), "brenier": self.bent.told(len(self.margins))}
 
     def law(
@@ -227,7 +220,6 @@ class BrenierUnits(BlockTransport):
         return super().law(task, joints, self.points(rows), like)
 
     def line_model(self, model: LineModel) -> LineModel:
-        """Return a model of scores that is averaged by nodes; what is linear in it stays apart."""
         smooth = isinstance(model, LinearLines) or (
             isinstance(model, QuadratureLines) and model.quadrature == "gauss"
         )
@@ -324,10 +316,7 @@ class BrenierUnits(BlockTransport):
         return attributed, shares
 
     def _received(self, latent: Floats, white: Floats, j: int, unit: int) -> Floats:
-        """Return what units receive of coordinate ``j`` of each row: shares of variance.
-
-        That of a block is of its coordinates within the unit, which are white.
-        """
+        """Return what units receive of coordinate ``j`` of each row: shares of variance."""
         nodes, weights = curve_nodes(self.latent_law, j, "gauss", SHARE_NODES)
         inner, decoder = self.inner, self.geometry.decoder
         found = np.empty((len(latent), len(inner.blocks)))

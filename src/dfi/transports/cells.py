@@ -63,10 +63,7 @@ def cell_edges(latent: Floats) -> Floats:
 
 
 def _between_quantiles(values: Floats, count: int) -> Floats:
-    """Return up to ``count`` edges: in the widest gap of each of as many sets of equal numbers.
-
-    Of values that are few, all gaps.
-    """
+    """Return up to ``count`` edges: in the widest gap of each of as many sets of equal numbers."""
     gaps = np.diff(values)
     wide = gaps > ROUNDING * np.abs(values).max(initial=0.0)
     chosen = np.flatnonzero(wide)

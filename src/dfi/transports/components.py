@@ -357,12 +357,7 @@ class _Sample:
     def _evidence(
         self, k: int, groups: list[Ints], alive: Bools, shared: Floats, ranks: Floats
     ) -> Floats:
-        """Return how clearly component ``k`` depends on each other one, as normal deviates.
-
-        By likelihood ratios (in Wilson and Hilferty's scale): what a column shares with a
-        component may lie in directions that no correlation of two columns shows, as that of a
-        difference of two near copies. With too many columns by squared norms.
-        """
+        """Return how clearly component ``k`` depends on each other one, as normal deviates."""
         others = np.flatnonzero(alive & (np.arange(len(alive)) != k))
         found = np.full(len(alive), -np.inf)
         if self.wide:

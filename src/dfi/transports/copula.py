@@ -160,10 +160,6 @@ class CopulaTransport(StraightTransport):
         return through_margins(model, self, options)
 
     def margin_slopes(self, latent: Floats, coordinates: Ints, weights: Weights) -> Floats:
-        """Return the mean squared slope of some margins, in standard deviations.
-
-        A probe that shares nothing keeps its score whole where shares are attributed.
-        """
         if not self.by_slopes:
             return np.ones(len(coordinates))
         standardized = latent @ self.geometry.decoder[:, coordinates]
@@ -204,11 +200,6 @@ class CopulaTransport(StraightTransport):
         return result
 
     def slopes(self, latent: Floats, j: int) -> Floats:
-        """Return the size of each standardised feature's change per unit of latent ``j``.
-
-        The root of an estimate of its *square* (:meth:`Margin.squared_slopes`), which is what
-        attribution averages; the derivative of the fitted decoder is :meth:`jacobian`.
-        """
         standardized = latent @ self.geometry.decoder
         square = [self.cells(m)(standardized[:, m]) for m in range(self.n_latent)]
         return np.asarray(np.sqrt(np.stack(square, axis=1)) * self.geometry.decoder[:, j])
@@ -271,7 +262,6 @@ class CopulaTransport(StraightTransport):
         influence: MapInfluence | None = None,
         squares: SquaredInfluence | None = None,
     ) -> Attributed:
-        """Attribute latent influence values, row by row."""
         if self.by_slopes:
             return self._by_slopes(scores, matrix, weights, influence, squares)
         latent, decoder = self.encode(matrix), self.geometry.decoder
@@ -535,11 +525,7 @@ def slope_terms(matrix: Floats, weights: Weights, transport: CopulaTransport) ->
 
 
 def _by_place(values: Floats, knots: Floats) -> tuple[Floats, Ints | slice]:
-    """Return values that stand for all, and which of them stands for each.
-
-    What a row adds depends on the knots that it lies between, or on, alone: of many rows one for
-    each place is enough, and no array of rows by knots is made.
-    """
+    """Return values that stand for all, and which of them stands for each."""
     if len(values) <= source.LARGE_ROWS:
         return values, slice(None)
     code = np.searchsorted(knots, values, "left") + np.searchsorted(knots, values, "right")
@@ -561,12 +547,7 @@ class Composition:
 def through_margins(
     model: LineModel, transport: CopulaTransport, options: Quadrature | None = None
 ) -> LineModel:
-    """Return the same model as a function of normal scores.
-
-    Trees stay exact: every split is moved to the score of its threshold. A weighted sum is the
-    sum of its parts. Anything else, linear models too (a margin bends their lines), is integrated
-    by quadrature, with ``options.nodes`` (64 by default) within ``options.memory`` bytes.
-    """
+    """Return the same model as a function of normal scores."""
     options = options or Quadrature()
     if isinstance(model, TreeLines):
         categories = tuple(_category_of_scores(c, transport) for c in model.categories)

@@ -317,10 +317,7 @@ def correlation(
 
 
 def estimated(coordinates: Coordinates, at: slice | Ints, rank: Rank) -> Floats:
-    """Return the matrix of one component's coordinates, each in units of its deviation.
-
-    A coordinate that does not vary (a refit may have such) is unrelated to all others.
-    """
+    """Return the matrix of one component's coordinates, each in units of its deviation."""
     root = coordinates.root(at)
     deviation = np.sqrt(np.sum(root**2, axis=0))
     varies = deviation > 0

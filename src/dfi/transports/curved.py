@@ -311,11 +311,7 @@ def received_along(
     nodes: Floats,
     weights: Floats,
 ) -> Floats:
-    """Return what each feature receives of coordinate ``j`` along each curve, (n, d).
-
-    ``rows`` (n * nodes, d) are latent, coordinate ``j`` of each ``n`` replaced by the nodes in
-    turn, and ``decoded`` their rows of the matrix.
-    """
+    """Return what each feature receives of coordinate ``j`` along each curve, (n, d)."""
     if transport.by_slopes:
         return transport.mean_squared_slopes(rows, j, nodes, weights)
     active = transport.active
@@ -458,11 +454,7 @@ class _Curves:
 
 
 def _pieces(n: int, nodes: list[int], most: int) -> Iterator[tuple[slice, list[int]]]:
-    """Yield rows and coordinates whose curves are predicted at once, by ``most`` rows or fewer.
-
-    A model of many trees takes as long for a hundred rows as for one: curves of few rows are put
-    together, up to :data:`AT_ONCE`, above which they would leave the processor's cache.
-    """
+    """Yield rows and coordinates whose curves are predicted at once, by ``most`` rows or fewer."""
     together: list[int] = []
     for j, count in enumerate(nodes):
         if together and n * (count + sum(nodes[k] for k in together)) > min(most, AT_ONCE):

@@ -164,10 +164,7 @@ class EntropicTransport(FittedTransport):
         return result
 
     def effective_sizes(self, latent: Floats, counts: Floats | None = None) -> Floats:
-        r"""Return the kernel's effective sample size :math:`1/\sum_i \alpha_i(z)^2 / c_i`.
-
-        A row that counts ``c`` times (once by default) is ``c`` rows of a ``c``-th of its weight.
-        """
+        r"""Return the kernel's effective sample size :math:`1/\sum_i \alpha_i(z)^2 / c_i`."""
         counts = np.ones(len(self.kernel.atoms)) if counts is None else np.maximum(counts, 1.0)
         sizes = np.empty(len(latent))
         for part in blocks(len(latent), BLOCK_ENTRIES // len(self.kernel.atoms)):

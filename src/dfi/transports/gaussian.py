@@ -260,10 +260,7 @@ class Selected(NamedTuple):
 
 
 def selected_units(like: FittedTransport | None, owner: Ints) -> Selected:
-    """Return what was selected for units, for coordinates that each belong to one of them.
-
-    A level may be missing among fewer rows, and units have other coordinates then.
-    """
+    """Return what was selected for units, for coordinates that each belong to one of them."""
     if not isinstance(like, BlockTransport):
         return Selected()
     first = [int(place[0]) for place in like.inner.places]
@@ -355,11 +352,6 @@ class _LinearDesign(Whitening):
         columns: Sequence[Column] | None = None,
         like: FittedTransport | None = None,
     ) -> LinearTransport | BlockTransport:
-        """Fit the transport to the rows of a numeric matrix; components are those of ``like``.
-
-        Units of several columns (categories) are disentangled from each other as blocks. A large
-        table is summed up in blocks of rows, as one that is not in memory (:meth:`fit_source`).
-        """
         if is_summed(len(matrix), like):
             return self._fit_sums(MatrixSource(matrix, weights), constant, columns, like)
         if columns is not None and self.disentangles_units:
@@ -390,12 +382,6 @@ class _LinearDesign(Whitening):
         like: FittedTransport | None = None,
         every_block: bool = False,
     ) -> FittedTransport:
-        """Fit the transport to rows wherever they are, from sums over blocks of them.
-
-        In two passes and a sample of the rows: moments (:mod:`dfi._data.moments`), of which the
-        map follows, and the cells of the empirical law (:mod:`dfi.transports.cells`); Ledoit and
-        Wolf's shrinkage takes a third.
-        """
         if is_summed(source.n_rows, like):
             return self._fit_sums(source, constant, columns, like, single=every_block)
         return super().fit_source(
@@ -970,10 +956,7 @@ def is_summed(n_rows: int, like: FittedTransport | None = None) -> bool:
 def _edges_like(
     fitted: LinearTransport | BlockTransport, like: FittedTransport | None, sample: _Sampled
 ) -> Floats:
-    """Return the edges of the cells: those of ``like`` where it has the same coordinates.
-
-    What refits differ by is multiplied by the number of groups: it should be the rows.
-    """
+    """Return the edges of the cells: those of ``like`` where it has the same coordinates."""
     if like is not None and like.edges is not None and like.n_latent == fitted.n_latent:
         return like.edges
     return cell_edges(fitted.encode(sample.rows))
@@ -988,10 +971,7 @@ def _with_cells(
 def _empirical_law(
     transport: LinearTransport, matrix: Floats, mass: Floats, *, units: bool
 ) -> Reference:
-    """Return the empirical law of the latent coordinates, random part of the kernel included.
-
-    Of ``units`` those of one coordinate alone ask for it.
-    """
+    """Return the empirical law of the latent coordinates, random part of the kernel included."""
     geometry = transport.geometry
     latent, (offsets, offset_weights) = geometry.encode(matrix), geometry.offsets
     if units:
@@ -1014,11 +994,7 @@ class _System(NamedTuple):
 def _block_eigensystem(
     rows: Coordinates, labels: Ints | None, ranks: Sequence[Rank], *, standardize: bool
 ) -> _System:
-    """Return the eigensystem of second moments, component by component, collinear ones at 0.
-
-    The k-th pair belongs to the component of column k. Whether columns are collinear is
-    a question within a component: its own largest eigenvalue is the measure.
-    """
+    """Return the eigensystem of second moments, component by component, collinear ones at 0."""
     d = rows.width
     vectors, values, stretch, spread = np.zeros((d, d)), np.zeros(d), np.ones(d), np.ones(d)
     for place, rank in zip(places(labels), ranks, strict=True):
@@ -1041,11 +1017,7 @@ def _block_eigensystem(
 def _modelled_system(
     rows: Coordinates, place: slice | Ints, rank: Rank, *, standardize: bool
 ) -> _System:
-    """Return the eigensystem where correlations are not the sample's.
-
-    Variances are the sample's under factors. Those that QIS estimates scale the columns: columns
-    that are nearly equal would no longer be so if each was given the variance of its rows.
-    """
+    """Return the eigensystem where correlations are not the sample's."""
     matrix = estimated(rows, place, rank)
     stretch: Floats | float = 1.0
     if standardize:
@@ -1073,11 +1045,7 @@ def _spread(root: Floats, vectors: Floats, values: Floats) -> Floats:
 
 
 def _eigensystem(root: Floats) -> tuple[Floats, Floats]:
-    """Return eigenvectors (d, d) and eigenvalues (d,) of ``root.T @ root``.
-
-    Through the singular values of the rows, so a collinear pair gives an eigenvalue of
-    order 1e-32 rather than the 1e-16 of the squared matrix.
-    """
+    """Return eigenvectors (d, d) and eigenvalues (d,) of ``root.T @ root``."""
     _, singular, right = np.linalg.svd(root, full_matrices=root.shape[0] < root.shape[1])
     eigenvalues = np.zeros(root.shape[1])
     eigenvalues[: len(singular)] = singular**2

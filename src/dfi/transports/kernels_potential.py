@@ -165,11 +165,7 @@ def potential_likelihood(
     latent: Floats, loss: Floats, on_bend: Floats, on_level: Floats,
     _sources: int = SOURCES,
 ) -> None:  # fmt: skip
-    """Write the gradient of the potential at rows, and ``|z|^2 / 2 - log det`` of its Hessian.
-
-    Where ``on_bend`` has rows, the derivatives of the weighted sum are added to it, and those by
-    the levels at the knots to ``on_level``.
-    """
+    """Write the gradient of the potential at rows, and ``|z|^2 / 2 - log det`` of its Hessian."""
     n, d = rows.shape
     count, last = bend.shape[0], bend.shape[1] - 1
     hessian, column = np.empty((d, d, LANES)), np.empty((d, d, LANES))
@@ -230,12 +226,7 @@ def potential_inverse(
     level: Floats, shift: Floats, floor: float, rows: Floats,
     _sources: int = SOURCES,
 ) -> None:  # fmt: skip
-    """Write the rows whose gradient is given, by Newton's method.
-
-    Each lane works through a stretch of the rows and goes on to the next when one has converged.
-    It starts from the row before where its latent row is nearer than 0: along a curve neighbours
-    are.
-    """
+    """Write the rows whose gradient is given, by Newton's method."""
     n, d = latent.shape
     stretch = (n + LANES - 1) // LANES
     hessian, gradient = np.empty((d, d, LANES)), np.empty((d, LANES))

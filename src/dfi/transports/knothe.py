@@ -95,10 +95,7 @@ def load_pyvinecopulib() -> ModuleType:
 def fit_vine(
     uniform: Floats, mass: Floats | None, order: Sequence[int], like: Vine | None = None
 ) -> Vine:
-    """Fit a D-vine to rows (n, d) of uniform values, the columns in an order.
-
-    ``mass`` are weights, where rows do not count alike; ``like`` is a vine whose families are kept.
-    """
+    """Fit a D-vine to rows (n, d) of uniform values, the columns in an order."""
     package = load_pyvinecopulib()
     if like is None:
         # The vine's own order is read from its end.

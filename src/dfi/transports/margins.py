@@ -152,11 +152,7 @@ def fit_margin(column: Floats, mass: Floats, n: float | None = None) -> Margin:
 
 
 def _knots(scores: Floats, heavy: Bools, n: float) -> Floats:
-    """Choose the knots, as positions among the sorted values; whole ones are values.
-
-    The ends, the levels and their neighbours, and the quantiles of :func:`knot_scores` that are
-    not next to one of these.
-    """
+    """Choose the knots, as positions among the sorted values; whole ones are values."""
     count = len(scores)
     kept = heavy.copy()
     kept[0] = kept[-1] = True
@@ -171,11 +167,7 @@ def _knots(scores: Floats, heavy: Bools, n: float) -> Floats:
 
 
 def knot_scores(n: float) -> Floats:
-    """Return the scores at which ``n`` rows have knots, without the outermost rows.
-
-    From the outermost rows inwards, so the tails, where cells hold few rows, change smoothly
-    with ``n``; symmetric, so ``-x`` has the same knots.
-    """
+    """Return the scores at which ``n`` rows have knots, without the outermost rows."""
     width, rows = n**WIDTH_POWER, ROWS_PER_CELL / n
     level, upper = 1.0 - 0.5 / n, []
     while True:

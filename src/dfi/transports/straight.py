@@ -152,11 +152,7 @@ class StraightTransport(FittedTransport):
         influence: MapInfluence | None = None,
         squares: SquaredInfluence | None = None,
     ) -> Attributed:
-        """Attribute latent influence values of rows, which are given as features.
-
-        ``influence`` is theirs on the whitening (:meth:`influence`); None takes it as known.
-        ``squares`` asks for the second-order bias that it causes.
-        """
+        """Attribute latent influence values of rows, which are given as features."""
 
     def both_means(self, scores: LineScores, matrix: Floats, weights: Weights) -> Floats:
         """Return the latent and the attributed scores, one after the other."""
@@ -236,11 +232,7 @@ class StraightTransport(FittedTransport):
         return bias.subtracted_from(found, names)
 
     def _only_refits(self, loss: Loss) -> bool:
-        """Return whether the own error is not derived for a loss.
-
-        Terms of the smoothed regression, and of the random part of collinear columns, are those of
-        squared error; a loss without a generator has no terms at all.
-        """
+        """Return whether the own error is not derived for a loss."""
         random = not self.shares_variance or bool(self.geometry.kernel_variance.any())
         return not loss.has_generator or (random and not loss.is_square)
 
