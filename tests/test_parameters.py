@@ -10,6 +10,7 @@ from sklearn.base import clone
 import dfi
 from dfi import _parameters
 from dfi._data.problem import read_data
+from dfi._estimates.covariance import CovarianceKind
 from dfi._models.prepare import fits_of
 from dfi._scoring.forms import AskedForm
 from dfi._scoring.scores import TransportError
@@ -20,7 +21,6 @@ from dfi.methods.shapley import Sampling
 from dfi.results.questions import GroupScores
 from dfi.results.tables import ShareOf
 from dfi.transports.blocks import BlockAttribution
-from dfi.transports.covariance import CovarianceKind
 
 from .test_public_surface import NAMESPACES, listed
 

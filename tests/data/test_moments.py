@@ -17,7 +17,7 @@ from dfi._data.moments import (
 )
 from dfi._data.source import MatrixSource, RowBlock
 from dfi._data.weights import Weights
-from dfi.transports.margins import count_rows
+from dfi._estimates.margins import count_rows
 
 
 @dataclass(frozen=True, eq=False)

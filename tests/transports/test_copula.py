@@ -11,6 +11,7 @@ from sklearn.ensemble import RandomForestRegressor
 
 from dfi._data import read_table
 from dfi._data.weights import Weights
+from dfi._estimates.margins import count_rows, fit_margin, knot_scores
 from dfi._lines.choose import Quadrature, line_model
 from dfi._lines.trees.model import TreeLines
 from dfi._models.crossfit import FoldModels
@@ -18,7 +19,6 @@ from dfi._models.predictor import predictor_for
 from dfi.datasets.simulations import correlated_gaussian, symmetric_root
 from dfi.transports.copula import Cells, Copula, Tables, slope_terms, through_margins
 from dfi.transports.curved import curve_scores
-from dfi.transports.margins import count_rows, fit_margin, knot_scores
 from tests.scoring.tasks import task_of
 
 AR = 0.6 ** np.abs(np.subtract.outer(range(4), range(4)))

@@ -12,12 +12,12 @@ from sklearn.covariance import ledoit_wolf_shrinkage
 import dfi
 from dfi._data import read_table
 from dfi._data.weights import Weights
+from dfi._estimates.covariance import RowCoordinates, ledoit_wolf
+from dfi._estimates.margins import count_rows, fit_margin
 from dfi._models.crossfit import FoldModels
 from dfi.datasets.simulations import correlated_gaussian, m4
 from dfi.transports import Copula, EntropicOT, Gaussian, KnotheRosenblatt, base
-from dfi.transports.covariance import RowCoordinates, ledoit_wolf
 from dfi.transports.curved import RowCopies, curve_scores
-from dfi.transports.margins import count_rows, fit_margin
 from tests.scoring.tasks import task_of
 
 WITHOUT_VINE = importlib.util.find_spec("pyvinecopulib") is None

@@ -15,11 +15,11 @@ from dfi._data import source as home
 from dfi._data.moments import TicketGroups
 from dfi._data.source import MatrixSource, RowBlock, RowSource
 from dfi._data.weights import Weights
+from dfi._estimates.cells import CELLS, LawCellsOf, cell_edges, lowered
 from dfi._lines.base import Reference
 from dfi.transports import Copula, Gaussian, Semicontinuous
 from dfi.transports import gaussian as linear
 from dfi.transports.blocks import BlockTransport
-from dfi.transports.cells import CELLS, LawCellsOf, cell_edges, lowered
 
 
 @dataclass(frozen=True, eq=False)

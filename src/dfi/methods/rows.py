@@ -14,13 +14,13 @@ from dfi.inference.shares import CLEAR
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
+    from dfi._estimates.covariance import Estimated
     from dfi._findings import Severity
     from dfi._models.fits import Fits
     from dfi._scoring.scores import Scores, Task
     from dfi._types import Bools, Floats, Ints
     from dfi.methods.totals import Totals
     from dfi.transports.base import FittedTransport
-    from dfi.transports.covariance import Estimated
 
 ROWS_PER_COLUMN, FEWEST_PER_COLUMN = 6.0, 1.5
 """Rows for each latent coordinate up to which scores are visibly biased, and up to which they are
@@ -38,7 +38,7 @@ def rows_per_column(n: int, transport: FittedTransport, instead: str = "") -> Fi
     With the true regression (AR(.6) columns, five signals) the five largest scores come out at
     .91, .73 and .49 of the truth where there are 6, 1.5 and .75 rows for each column, small ones
     at 1.5, 4.7 and 8.9 times it; standard errors are near the spread all along. That is the sample
-    correlation; what the others do is in :mod:`dfi.transports.covariance`.
+    correlation; what the others do is in :mod:`dfi._estimates.covariance`.
     """
     d, design = transport.n_dependent, transport.design
     if n > ROWS_PER_COLUMN * d:

@@ -79,7 +79,7 @@ def undetected_scores(transport: FittedTransport, scored: Scores, task: Task) ->
     """Return the score that each unit may have through dependence that the tests missed.
 
     Half of the bound on the squared multiple correlation of its component with the rest, times
-    the sum of all scores (:mod:`dfi.transports.components`).
+    the sum of all scores (:mod:`dfi._estimates.components`).
     """
     bound = np.zeros(len(task.columns))
     if transport.missed is not None:

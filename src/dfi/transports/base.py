@@ -25,6 +25,7 @@ from dfi._data.frames import build_frame, is_table
 from dfi._data.source import MatrixSource, RowSource
 from dfi._data.table import GIB, Table, read_table
 from dfi._data.weights import Weights, read_weights
+from dfi._estimates.covariance import Estimated
 from dfi._findings import Finding
 from dfi._models.seeds import Seeds
 from dfi._parameters import TABLE, argument, check, worded
@@ -34,7 +35,6 @@ from dfi._scoring.jackknife import (
     ticket_groups,
     with_transport_error,
 )
-from dfi.transports.covariance import Estimated
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -59,6 +59,7 @@ from joblib import delayed
 
 from dfi._data.columns import Column
 from dfi._data.levels import constant_columns
+from dfi._estimates.cells import TIE
 from dfi._lines.base import LineModel, Lines, Reference
 from dfi._lines.closed_form import LinearLines, as_linear
 from dfi._models.parallel import in_parallel
@@ -82,19 +83,18 @@ from dfi._scoring.map_error import FIXED, MapInfluence, SecondOrderBias
 from dfi._scoring.scores import Scores, Task, calibrate, fold_lines, pool, rows_held_out
 from dfi._scoring.swapped import Changes, Corrected
 from dfi.transports.base import FittedTransport, Transport, jackknifed
-from dfi.transports.cells import TIE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from dfi._data.moments import Moments
     from dfi._data.weights import Weights
+    from dfi._estimates.covariance import Estimated
     from dfi._models.crossfit import FoldModels
     from dfi._scoring.error import LineError, Nodes
     from dfi._scoring.geometry import Geometry
     from dfi._types import Bools, Floats, Ints, Plain
     from dfi.losses import Loss
-    from dfi.transports.covariance import Estimated
     from dfi.transports.gaussian import LinearTransport
 
 RARE = 0.01

@@ -57,11 +57,11 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from dfi._data.columns import Column
+    from dfi._estimates.margins import Margin
     from dfi._scoring.donors import Joint
     from dfi._scoring.scores import Task
     from dfi._types import Bools, Floats, Ints, Plain
     from dfi.losses import Loss
-    from dfi.transports.margins import Margin
 
 FIT_ROWS = 10_000
 """Rows that the potential is fitted to, a sample of more."""

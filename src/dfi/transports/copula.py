@@ -52,6 +52,8 @@ from scipy.interpolate import CubicHermiteSpline
 from scipy.special import ndtr
 
 from dfi._data import source
+from dfi._estimates.components import Components, check_components
+from dfi._estimates.margins import Margin, count_rows, fit_margin
 from dfi._lines.choose import Quadrature
 from dfi._lines.closed_form import SumLines
 from dfi._lines.quadrature import QuadratureLines, spread_nodes
@@ -60,9 +62,7 @@ from dfi._parameters import validated_fields
 from dfi._scoring import line_shares
 from dfi._scoring.line_shares import FINEST, NEGLIGIBLE, OUTER, Attribution, Path
 from dfi._scoring.map_error import MapInfluence, SquaredInfluence, latent_terms
-from dfi.transports.components import Components, check_components
 from dfi.transports.gaussian import Gaussian, LinearTransport, Whitening
-from dfi.transports.margins import Margin, count_rows, fit_margin
 from dfi.transports.straight import Attributed, StraightTransport
 
 if TYPE_CHECKING:
@@ -70,6 +70,7 @@ if TYPE_CHECKING:
 
     from dfi._data.columns import Column
     from dfi._data.weights import Weights
+    from dfi._estimates.covariance import CovarianceKind, Estimated
     from dfi._lines.base import LineModel, ReferenceKind
     from dfi._lines.trees.ensemble import Category, TreeEnsemble
     from dfi._scoring.geometry import Geometry
@@ -77,7 +78,6 @@ if TYPE_CHECKING:
     from dfi._scoring.scores import Task
     from dfi._types import Bools, Floats, Ints, Plain
     from dfi.transports.base import FittedTransport, Transport
-    from dfi.transports.covariance import CovarianceKind, Estimated
 
 MOST_TABLES = 1024
 """Tabulated means that are kept, some 40 MB: those of all pairs of 32 columns."""
@@ -395,7 +395,7 @@ class Copula(Whitening):
     ----------
     covariance : {"auto", "sample", "qis", "factor", "ledoit-wolf"}, default="auto"
         How correlations of the scores are estimated, as for :class:`Gaussian`
-        (:mod:`dfi.transports.covariance`, with figures).
+        (:mod:`dfi._estimates.covariance`, with figures).
         ``"qis"``: Ledoit and Wolf's nonlinear shrinkage, under which opposite effects of nearly
         collinear columns still cancel. ``"factor"``: a few common factors and a unique part for
         every column. ``"auto"``: the sample correlation for a component with at most a fifth as

@@ -13,9 +13,9 @@ The paper's appendix has :math:`s = 2/(2 + \varepsilon)` instead, from a calcula
 target potential; its ``Z`` has variance :math:`s^2 + \varepsilon/(2+\varepsilon) < 1` and is no
 coupling with :math:`N(0, I)`. It is offered as :class:`Semicontinuous`, to reproduce the paper.
 
-Correlations between dependence components (:mod:`dfi.transports.components`) are 0 exactly, and
+Correlations between dependence components (:mod:`dfi._estimates.components`) are 0 exactly, and
 known, not estimated: :math:`R`, :math:`L` and the influence on both are block-diagonal. How
-:math:`R` is estimated within them is :mod:`dfi.transports.covariance`.
+:math:`R` is estimated within them is :mod:`dfi._estimates.covariance`.
 """
 
 from __future__ import annotations
@@ -33,6 +33,31 @@ from dfi._data import source as rows_in_blocks
 from dfi._data.levels import constant_columns
 from dfi._data.moments import GroupedMomentsOf, Moments, MomentsOf, RowGroups
 from dfi._data.source import SAMPLE_ROWS, SAMPLE_SEED, MatrixSource, RowSource
+from dfi._estimates.cells import CellsWithoutOf, Encoder, LawCells, LawCellsOf, cell_edges, lowered
+from dfi._estimates.components import (
+    RELATIVE_FLOOR,
+    Components,
+    check_components,
+    column_labels,
+    named_labels,
+)
+from dfi._estimates.covariance import (
+    WIDE,
+    Coordinates,
+    CovarianceKind,
+    Estimated,
+    FourthPowersOf,
+    Rank,
+    RowCoordinates,
+    SummedCoordinates,
+    component_ranks,
+    correlation,
+    estimated,
+    ledoit_wolf,
+    places,
+    row_keys,
+)
+from dfi._estimates.margins import count_rows
 from dfi._lines.base import LineModel, Reference, ReferenceKind
 from dfi._lines.linked import before_map
 from dfi._parameters import check, validated_fields
@@ -53,31 +78,6 @@ from dfi.transports.blocks import (
     whitened_by,
     within_units,
 )
-from dfi.transports.cells import CellsWithoutOf, Encoder, LawCells, LawCellsOf, cell_edges, lowered
-from dfi.transports.components import (
-    RELATIVE_FLOOR,
-    Components,
-    check_components,
-    column_labels,
-    named_labels,
-)
-from dfi.transports.covariance import (
-    WIDE,
-    Coordinates,
-    CovarianceKind,
-    Estimated,
-    FourthPowersOf,
-    Rank,
-    RowCoordinates,
-    SummedCoordinates,
-    component_ranks,
-    correlation,
-    estimated,
-    ledoit_wolf,
-    places,
-    row_keys,
-)
-from dfi.transports.margins import count_rows
 from dfi.transports.straight import Attributed, StraightTransport
 
 if TYPE_CHECKING:
@@ -95,7 +95,7 @@ class LinearTransport(StraightTransport):
     """A fitted linear transport between features and latent coordinates.
 
     ``edges`` are those of the cells that the law of a large table is in
-    (:mod:`dfi.transports.cells`).
+    (:mod:`dfi._estimates.cells`).
     """
 
     design: Transport
@@ -152,6 +152,10 @@ class LinearTransport(StraightTransport):
         )
         return cls(design, geometry, estimate, missed)
 
+    @property
+    def rank(self) -> int:
+        return int(np.sum(self.geometry.values > 0))
+
     def with_law(self, reference: Reference, edges: Floats | None = None) -> LinearTransport:
         return replace(self, geometry=replace(self.geometry, reference=reference), edges=edges)
 
@@ -207,17 +211,17 @@ class LinearTransport(StraightTransport):
 
     def diagnostics(self, owner: Ints) -> Plain:
         estimate = self.correlations
-        positive = self.geometry.values[self.geometry.values > 0]
+        collinear, positive = self.collinear(owner), self.geometry.values[self.geometry.values > 0]
         return {
             "covariance": {
                 "used": estimate.used,
                 "factors": estimate.factors,
                 "shrinkage": estimate.shrinkage,
             },
-            "rank": len(positive),
+            "rank": self.rank,
             "condition": float(positive.max() / positive.min()),
             "random_kernel": bool(self.geometry.kernel_variance.any()),
-            "collinear_units": self.collinear(owner),
+            "collinear_units": collinear,
         }
 
     def collinear(self, owner: Ints) -> bool:
@@ -713,7 +717,7 @@ class Gaussian(_LinearDesign):
     standardize : bool, default=True
         Bring every column to unit variance first, so units of measurement do not matter.
     covariance : {"auto", "sample", "qis", "factor", "ledoit-wolf"}, default="auto"
-        How correlations are estimated (:mod:`dfi.transports.covariance`, with figures).
+        How correlations are estimated (:mod:`dfi._estimates.covariance`, with figures).
         ``"qis"``: Ledoit and Wolf's nonlinear shrinkage, under which opposite effects of columns
         that are nearly collinear still cancel. ``"factor"``: a few common factors and a part of its
         own for every column. ``"auto"``: the sample correlation for a component of at most a fifth
@@ -729,7 +733,7 @@ class Gaussian(_LinearDesign):
         ``epsilon = 0`` (whitening alone does not make data Gaussian), ``N(0, 1)`` for the bridge.
     components : "auto", None or list of lists of column names, default="auto"
         Columns that depend on each other; correlations between components are 0 exactly.
-        ``"auto"`` finds them by tests (:mod:`dfi.transports.components`), None takes every sample
+        ``"auto"`` finds them by tests (:mod:`dfi._estimates.components`), None takes every sample
         correlation as it is. In a list, columns that are not named are components of their own.
     attribution : {"direction", "isotropic"}, default="direction"
         How the score of a unit of several columns is attributed to the units that it shares with:

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dfi._data.weights import Weights
+from dfi._estimates.margins import Margin, count_rows, fit_margin
 from dfi.transports.blocks import BlockTransport
 from dfi.transports.gaussian import Gaussian, LinearTransport
-from dfi.transports.margins import Margin, count_rows, fit_margin
 from dfi.transports.potential import PENALTIES, fit_potential
 
 if TYPE_CHECKING:

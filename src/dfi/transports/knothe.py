@@ -38,11 +38,11 @@ from typing import TYPE_CHECKING, ClassVar, Literal, Protocol, cast
 import numpy as np
 from scipy.special import ndtr, ndtri
 
+from dfi._estimates.margins import Margin, count_rows, fit_margin
 from dfi._lines.base import Reference
 from dfi._parameters import TABLE, argument, check, validated_fields
 from dfi.transports.base import FittedTransport, Transport, UnsuitableTransportError, repeated_rows
 from dfi.transports.curved import CurvedTransport, differences, neighbours, uniform_reference
-from dfi.transports.margins import Margin, count_rows, fit_margin
 
 if TYPE_CHECKING:
     from types import ModuleType

@@ -58,7 +58,7 @@ even with fewer rows than columns. Where correlations are local, most of them ar
 left out, and of columns that are nearly equal the floor makes columns that are not: opposite
 coefficients no longer cancel. QIS has neither fault and is better than the sample below two rows a
 column; above that it is about as good, and between few factors somewhat worse. Components
-(:mod:`dfi.transports.components`) take pairs apart where nothing else joins them.
+(:mod:`dfi._estimates.components`) take pairs apart where nothing else joins them.
 """
 
 from __future__ import annotations
@@ -70,8 +70,8 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
 import numpy as np
 from scipy.linalg import eigh, solve_triangular
 
-from dfi.transports.components import RELATIVE_FLOOR
-from dfi.transports.margins import count_rows
+from dfi._estimates.components import RELATIVE_FLOOR
+from dfi._estimates.margins import count_rows
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -79,8 +79,8 @@ if TYPE_CHECKING:
     from dfi._data.moments import RowGroups
     from dfi._data.source import RowBlock
     from dfi._data.weights import Weights
+    from dfi._estimates.cells import Encoder
     from dfi._types import Floats, Ints
-    from dfi.transports.cells import Encoder
 
 CovarianceKind = Literal["auto", "sample", "qis", "factor", "ledoit-wolf"]
 Rank = int | Literal["qis"] | None
@@ -116,7 +116,7 @@ class Coordinates(Protocol):
 
     @property
     def size(self) -> float:
-        """The effective number of rows (:func:`~dfi.transports.margins.count_rows`)."""
+        """The effective number of rows (:func:`~dfi._estimates.margins.count_rows`)."""
 
     @property
     def total(self) -> float:

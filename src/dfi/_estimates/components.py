@@ -65,8 +65,8 @@ from dfi._parameters import TABLE
 
 if TYPE_CHECKING:
     from dfi._data.columns import Column
+    from dfi._estimates.covariance import Coordinates
     from dfi._types import Bools, Floats, Ints
-    from dfi.transports.covariance import Coordinates
 
 Components = Literal["auto"] | tuple[tuple[str, ...], ...] | None
 

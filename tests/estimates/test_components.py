@@ -14,8 +14,8 @@ from scipy import stats
 import dfi
 from dfi._data import read_table
 from dfi._data.weights import Weights
-from dfi.transports import components as found_by
-from dfi.transports.components import (
+from dfi._estimates import components as found_by
+from dfi._estimates.components import (
     FEWEST_ROWS,
     _Block,
     _Sample,
@@ -26,8 +26,8 @@ from dfi.transports.components import (
     rotation_skewness,
     step_up,
 )
-from dfi.transports.covariance import RowCoordinates
-from dfi.transports.margins import count_rows
+from dfi._estimates.covariance import RowCoordinates
+from dfi._estimates.margins import count_rows
 
 
 def standardized(X, mass=None):

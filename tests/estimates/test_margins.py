@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from dfi.transports.margins import fit_margin
+from dfi._estimates.margins import fit_margin
 
 
 def test_a_threshold_in_scores_decides_as_in_values_at_every_knot():

@@ -14,16 +14,17 @@ from sklearn.linear_model import LinearRegression
 
 import dfi
 from dfi._data.weights import Weights
-from dfi._scoring import jackknife
-from dfi.transports import Copula, Gaussian, Semicontinuous, base, covariance
-from dfi.transports import gaussian as linear
-from dfi.transports.components import _Sample
-from dfi.transports.covariance import (
+from dfi._estimates import covariance
+from dfi._estimates.components import _Sample
+from dfi._estimates.covariance import (
     Estimated,
     RowCoordinates,
     correlation,
     principal_factors,
 )
+from dfi._scoring import jackknife
+from dfi.transports import Copula, Gaussian, Semicontinuous, base
+from dfi.transports import gaussian as linear
 
 SHARED = ["auto", "qis", "factor", "ledoit-wolf"]
 
