@@ -303,20 +303,21 @@ def replaced_rows(points: Floats, latent: Floats, donors: Donors, joint: Joint) 
         giving, chosen = np.unique(chosen, return_inverse=True)
         chosen = chosen.reshape(donors.chosen.shape)
     moved = np.flatnonzero(np.any(joint.directions != 0.0, axis=1))
-    # what a row gives away and what a donor brings, each once: donors meet many rows
+    # what a row gives and what a donor brings, each once: donors meet many rows
     across = joint.directions[moved].T
-    brought = donors.latent[giving][:, joint.coordinates] @ across
-    taken = latent[:, joint.coordinates] @ across
-    rows = np.repeat(points, chosen.shape[1], axis=0)
-    rows[:, moved] += (brought[chosen] - taken[:, None]).reshape(len(rows), -1)
+    gives, brings = np.zeros(points.shape), np.zeros((len(giving), points.shape[1]))
+    gives[:, moved] = latent[:, joint.coordinates] @ across
+    brings[:, moved] = donors.latent[giving][:, joint.coordinates] @ across
     for own, encoder, decoder in joint.remainders:
-        left, new = (
-            x[:, own] - x[:, own] @ encoder @ decoder for x in (points, donors.rows[giving])
-        )
-        rows[:, own] += (new[chosen] - left[:, None]).reshape(len(rows), -1)
+        for rows, of in ((gives, points), (brings, donors.rows[giving])):
+            rows[:, own] += of[:, own] - of[:, own] @ encoder @ decoder
+    received = brings[chosen]
+    # the change first: what is received from a like row is then the value itself
+    received -= gives[:, None]
+    received += points[:, None]
     if joint.below is not None:
-        rows[:, moved] -= joint.below[moved]
-    return rows
+        received[..., moved] -= joint.below[moved]
+    return received.reshape(-1, points.shape[1])
 
 
 def joint_product(values: tuple[Floats, Floats], found: Replaced) -> Floats:
