@@ -527,10 +527,10 @@ class _Quantile:
 def pinball(quantile: float = 0.5) -> Loss:
     """Return the pinball loss of a quantile, for methods that fit a regression without a feature.
 
-    Those are ``"loco"`` and ``"nloco"`` of :func:`dfi.compare`, with a learner of this very
-    quantile: one that is known to predict something else is refused, one that is not known is taken
-    at its word. DFI has no such score, with any learner: without a coordinate the best prediction
-    is the quantile of a mixture, which no average of predictions is.
+    Those are ``"loco"`` and ``"nloco"`` of :func:`dfi.compare`, with a learner of this quantile: a
+    learner known to predict something else is refused, an unknown one is trusted. DFI has no such
+    score, whatever the learner: without a coordinate the best prediction is the quantile of a
+    mixture, not an average of predictions.
 
     Parameters
     ----------

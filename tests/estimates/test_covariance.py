@@ -354,7 +354,7 @@ def test_a_result_says_what_was_used():
             X, transport=Gaussian(components=None, covariance=kind), diagnose=False
         )
         (reason,) = [reason for reason in result.findings if reason.kind == "rows per column"]
-        assert re.match(f"120 rows for 50 .* {text}", reason.what)
+        assert re.match(f"120 rows for 50 .*{text}", reason.what)
         told = result.diagnostics["covariance"]
         assert told["used"] == result.spec["covariance"] == kind
         assert told["factors"] == (2 if kind == "factor" else None)
@@ -377,7 +377,7 @@ def test_derived_errors_of_factors_are_refused(error, design):
 @pytest.mark.parametrize("kind", ["factor", "ledoit-wolf"])
 @pytest.mark.parametrize("transport", [Gaussian, Copula])
 def test_a_number_is_of_the_sample_correlation(kind, transport):
-    with pytest.raises(ValueError, match=r"shrinkage=0.2 is of the sample correlation, not for"):
+    with pytest.raises(ValueError, match=r"shrinkage=0.2 needs the sample correlation, not"):
         transport(covariance=kind, shrinkage=0.2)
     assert transport(covariance="sample", shrinkage=0.2).estimator == "sample"
     assert transport(shrinkage=0.2).estimator == "sample"

@@ -138,7 +138,7 @@ def test_rows_that_are_left_out_are_not_drawn(missing, arrow, same):
 
 def test_keys_that_name_no_row(arrow):
     half = arrow.set_column(arrow.schema.get_field_index("id"), "id", pa.array(np.arange(N) // 2))
-    message = "row_id='id' has a value in several rows, and it says which row is which"
+    message = "row_id='id' has the same value in several rows, but it must identify rows"
     refused(message, Query(half), row_id="id")
     refused(message, Query(half.slice(0, 300)), row_id="id")
     refused(message, half.to_pandas(), row_id="id")

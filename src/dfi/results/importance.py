@@ -439,12 +439,11 @@ class Importance(Questions, Exports):
     def ranks(self, level: float | None = None, *, random_state: int = 0) -> Frame:
         """Return the rank of each unit with a confidence set, the largest share first.
 
-        The rank of a unit is 1 and the number of units above it. The sets hold all ranks at once:
-        by the standard errors of all differences of two units and the largest of their t
-        statistics, step by step (:mod:`dfi.inference.ranks`). For one pair that was chosen before
-        the scores were seen, :meth:`contrast` is sharper. Where the transport was taken as known
-        (``transport_error="ignore"``) the sets are too narrow, and the bias of a regression is not
-        in them.
+        The rank of a unit is 1 and the number of units above it. The sets hold jointly, by a
+        step-down max-t procedure on all differences of two units (:mod:`dfi.inference.ranks`). For
+        one pair that was chosen before the scores were seen, :meth:`contrast` is sharper. Where the
+        transport was taken as known (``transport_error="ignore"``) the sets are too narrow, and the
+        bias of a regression is not in them.
 
         Examples
         --------

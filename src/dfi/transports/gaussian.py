@@ -306,8 +306,8 @@ class Whitening(Transport):
         given: object = self.shrinkage
         if given and self.covariance not in ("auto", "sample", given):
             raise ValueError(
-                f"shrinkage={given!r} is of the sample correlation, not for covariance="
-                f"{self.covariance!r}: leave one of the two out"
+                f"shrinkage={given!r} needs the sample correlation, not "
+                f"covariance={self.covariance!r}: leave one of the two out"
             )
 
     def check_columns(self, columns: Sequence[Column]) -> None:
