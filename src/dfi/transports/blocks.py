@@ -1111,6 +1111,7 @@ class BlockTransport(FittedTransport):
         law = self.law(thinned, self.joints(targets, width))
         compared = np.unique(np.concatenate([fold.test for fold in folds]))
         weights = task.weights.take(compared)
+        explained = np.count_nonzero(task.weights.values[scores.rows])
         base: list[Floats] = []
         squares: list[Floats] = []
 
@@ -1135,8 +1136,9 @@ class BlockTransport(FittedTransport):
                 return weights.mean(values)
             inside = np.flatnonzero(mass[compared] == task.weights.values[compared])
             change, counted = (values - base[0])[inside], weights.take(inside)
-            # a refit's change is a mean over some rows, and has the error of one
-            squares.append(counted.standard_error(change) ** 2)
+            # a refit's change is a mean over some of the rows, and errs by those it leaves out
+            left_out = 1.0 - len(inside) / explained
+            squares.append(left_out * counted.standard_error(change) ** 2)
             return weights.mean(base[0]) + counted.mean(change)
 
         def noise() -> Floats:
