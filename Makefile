@@ -22,7 +22,8 @@ CORETYPES ?= $(call has,pni,Prescott) $(call has,avx2,Haswell) $(call has,avx512
 # About two minutes of CPU time each. The kernels of trees are compiled by numba and know no BLAS.
 BLAS_TESTS := tests/test_blas.py tests/golden tests/inference tests/scoring tests/methods/test_explained.py tests/methods/test_noise_floor.py \
 	$(wildcard tests/lines/test_*.py) \
-	$(addprefix tests/transports/test_,copula.py diagnostics.py entropic.py gaussian.py margins.py sinkhorn.py) \
+	$(addprefix tests/transports/test_,copula.py entropic.py gaussian.py sinkhorn.py) \
+	tests/estimates/test_margins.py tests/latent/test_independence.py \
 	$(addprefix tests/models/test_,stack.py network.py crossfit.py)
 
 .DEFAULT_GOAL := help

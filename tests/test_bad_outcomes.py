@@ -125,13 +125,13 @@ def test_probabilities_that_do_not_add_up(y):
 
 def test_a_fitted_model_of_other_labels():
     model = LogisticRegression().fit(X, np.where(BINARY == 1, "died", "lived"))
-    with refuses("LogisticRegression tells 'died', 'lived' apart, but y has the class 'Yes'"):
+    with refuses("LogisticRegression predicts 'died', 'lived', but y has the class 'Yes'"):
         explain(estimator=model, cv="prefit")
 
 
 def test_a_fitted_model_that_lacks_a_class():
     model = LogisticRegression().fit(X[:40], np.where(BINARY[:40] == 1, "Adelie", "Gentoo"))
-    with refuses("tells 'Adelie', 'Gentoo' apart, but y has the class 'Chinstrap'"):
+    with refuses("predicts 'Adelie', 'Gentoo', but y has the class 'Chinstrap'"):
         explain(y=SPECIES, estimator=model, cv="prefit")
 
 

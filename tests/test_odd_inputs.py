@@ -107,7 +107,10 @@ def test_other_row_labels_are_matched_by_position():
 def test_dates_as_text_are_no_classes():
     days = [f"2024-01-{1 + row % 28:02d}" for row in range(N)]
     ambiguous = [f"{1 + row % 12}/{1 + row % 11}/2024" for row in range(N)]
-    with pytest.raises(TypeError, match=r"Column 'd' holds dates as text, such as '1/1/2024': "):
+    with pytest.raises(
+        TypeError,
+        match=r"Column 'd' holds dates as text, such as '1/1/2024', where the day or the month may",
+    ):
         explain(with_column(ambiguous, "d"))
     with pytest.raises(TypeError, match=r"59 of its 60 values are dates and '2024-02-30' is not"):
         explain(with_column(["2024-02-30", *days[1:]], "d"))
@@ -287,7 +290,7 @@ ANSWERS = [
     (lambda rows: pd.Series(predict(rows)).sample(frac=1, random_state=0), "row|another order"),
     (lambda rows: 1.0, r"predictions of shape \(\) for 60 rows"),
     (lambda rows: (value for value in predict(rows)), "must predict numbers, got generator"),
-    (lambda rows: 1 / 0, "could not predict 60 rows.*ZeroDivisionError.*given a DataFrame with"),
+    (lambda rows: 1 / 0, "could not predict 60 rows.*ZeroDivisionError.*it gets a DataFrame with"),
     (lambda rows: None, "returned None: one number per row is needed"),
 ]
 
@@ -451,7 +454,7 @@ def _sklearn_of(xgboost, booster):
 @pytest.mark.parametrize("model", [LinearRegression(), make_pipeline(StandardScaler(), Ridge())])
 def test_a_fitted_model_without_prefit_is_hinted_at(model):
     model = clone(model).fit(X, y)
-    with pytest.warns(RefitWarning, match=r"is fitted already.*pass cv='prefit'.*clone"):
+    with pytest.warns(RefitWarning, match=r"is already fitted.*pass cv='prefit'.*clone"):
         found = explain(estimator=model)
     np.testing.assert_array_equal(found.scores, explain(estimator=clone(model)).scores)
 

@@ -76,14 +76,14 @@ class LeakWarning(DFIWarning):
 
 
 class RefitWarning(DFIWarning):
-    """A model that is fitted already is fitted again on each fold, because ``cv`` asks for it.
+    """An already fitted model is refitted on each fold, because ``cv`` asks for it.
 
     Examples
     --------
     >>> from sklearn.linear_model import LinearRegression
     >>> model = LinearRegression().fit(sample.X, sample.y)
     >>> dfi.explain(sample.X, sample.y, model, cv=2)
-    RefitWarning: this LinearRegression is fitted already, and cv asks...
+    RefitWarning: this LinearRegression is already fitted, and...
     """
 
 

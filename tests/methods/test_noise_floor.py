@@ -299,7 +299,7 @@ def test_noise_that_is_significant_is_named_and_features_below_it_too(monkeypatc
     y = 3 * frame["a"] + 0.3 * frame["b"] + 0.2 * generator.standard_normal(400)
     said = (
         r"a column of pure noise \(a permuted copy of 'b'\) scores 50 % of the outcome's variance "
-        r"here, .*No score of that size or below is a finding\. "
+        r"here, .*No score of that size or smaller is a finding\. "
         r"'b' is significant, but scores less than pure noise"
     )
     with pytest.warns(ImplausibleScoreWarning, match=said):

@@ -12,6 +12,7 @@ from sklearn.ensemble import HistGradientBoostingRegressor, RandomForestRegresso
 from sklearn.linear_model import LinearRegression
 
 import dfi
+from dfi import _progress
 from dfi._compiled import kernel_array
 from dfi._models import parallel
 from dfi._models.parallel import in_parallel
@@ -182,7 +183,7 @@ class Bar:
 
 @pytest.mark.parametrize("name", ["default", "categories", "copula"])
 def test_the_caller_tells_the_progress_of_tasks_that_left(name, far, monkeypatch):
-    monkeypatch.setattr(parallel, "tqdm", Bar)
+    monkeypatch.setattr(_progress, "tqdm", Bar)
     monkeypatch.setattr(Bar, "shown", [])
     CALLS[name](n_jobs=2, progress=True)
     assert Bar.shown
@@ -191,7 +192,7 @@ def test_the_caller_tells_the_progress_of_tasks_that_left(name, far, monkeypatch
 
 def test_loky_does_not_ship_it_either(monkeypatch):
     monkeypatch.setattr(parallel, "FEW_STEPS", 0)
-    monkeypatch.setattr(parallel, "tqdm", Bar)
+    monkeypatch.setattr(_progress, "tqdm", Bar)
     monkeypatch.setattr(Bar, "shown", [])
     here = CALLS["linear"](progress=False)
     with joblib.parallel_config(backend="loky"):

@@ -16,6 +16,7 @@ from sklearn.ensemble import HistGradientBoostingRegressor
 from sklearn.linear_model import LinearRegression
 
 import dfi
+from dfi import _progress
 from dfi._models import parallel
 
 # Starting a cluster takes as long as it takes; sockets are closed when it ends, not before.
@@ -87,7 +88,7 @@ def check(call, monkeypatch):
     """Compare with the caller's own process; the bar is moved by the caller."""
     with joblib.parallel_config(backend="sequential"):
         here = call(progress=False)
-    monkeypatch.setattr(parallel, "tqdm", Bar)
+    monkeypatch.setattr(_progress, "tqdm", Bar)
     monkeypatch.setattr(Bar, "shown", [])
     monkeypatch.setattr(parallel, "FEW_STEPS", FEW)
     assert_same(here, call(n_jobs=2, progress=True))

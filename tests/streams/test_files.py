@@ -216,7 +216,7 @@ def test_files_that_change_on_the_way(rows, table, tmp_path, monkeypatch):
         yield from read(*args)
 
     monkeypatch.setattr(files, "_batches", batches)
-    refused("a.parquet changed after it was first read: leave the data as they are", path)
+    refused("a.parquet changed after it was first read: do not change the data", path)
 
 
 def test_datasets(table, folder, whole, same, tmp_path):

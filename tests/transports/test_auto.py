@@ -96,11 +96,11 @@ def test_leftover_dependence_is_a_reason_and_says_what_auto_would_do():
     sample = dfi.datasets.m4(600, d=3)
     reason = dependence_of(dfi.explain(sample.X, sample.y, estimator="linear", cv=2))
     assert set(reason.about) >= {"x0", "x1"}
-    assert "transport='auto' would take 'brenier'" in reason.remedy
+    assert "transport='auto' would choose 'brenier'" in reason.remedy
     assert "dfi.sensitivity" in reason.remedy
     skewed = np.exp(2.0 * dfi.datasets.m1(800, rho=0.9, d=2).X)
     reason = dependence_of(dfi.explain(skewed, skewed[:, 0], estimator="linear", cv=2))
-    assert "transport='auto' would take 'copula'" in reason.remedy
+    assert "transport='auto' would choose 'copula'" in reason.remedy
 
 
 def test_dependence_of_columns_that_say_nothing_is_no_alarm():
@@ -215,7 +215,7 @@ def test_the_alarm_fires_on_colleges_and_says_what_auto_would_take():
     result = dfi.explain(table[names], table["Grad.Rate"], "linear", cv=2)
     found = dependence_of(result)
     assert len(found.about) >= 2
-    assert "transport='auto' would take" in found.remedy
+    assert "transport='auto' would choose" in found.remedy
 
 
 def test_a_verdict_says_so_where_dependence_is_plain():

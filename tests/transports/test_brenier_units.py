@@ -107,7 +107,9 @@ def test_groups_are_blocks():
     assert list(result.names) == ["pair", "b", "c"]
     assert "jackknife" in result.diagnostics["standard_errors"]
     assert (result.se > 0).all()
-    with pytest.raises(ValueError, match=r"groups that overlap.*transport='brenier' bends these"):
+    with pytest.raises(
+        ValueError, match=r"transport='brenier' does not support overlapping groups"
+    ):
         dfi.explain(
             frame, frame["a"], "linear", transport="brenier", cv=2, units="groups",
             feature_groups={"one": ["a", "b"], "two": ["b", "c", "count"]},

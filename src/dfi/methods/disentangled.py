@@ -315,8 +315,8 @@ class Disentangled(Method):
             f"{argument('loss', fits.loss.name)} targets a quantile, but DFI explains means: "
             "without a coordinate, the best prediction is the quantile of a mixture, not an "
             f"average of predictions. Use {argument('loss', 'squared-error')}, explain that part "
-            f"of the distribution with target=dfi.Quantile({fits.loss.quantile:g}) and no loss, "
-            "or compare with 'loco', this loss and a learner of the quantile"
+            f"of the distribution with the target dfi.Quantile({fits.loss.quantile:g}) and no "
+            "loss, or compare with 'loco', this loss and a learner of the quantile"
         )
 
     def compute(self, fits: Fits) -> dict[str, MethodResult]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from dfi._parameters import argument
 from dfi.inference.influence import InfluenceRows
 from dfi.results.tables import score_table
 
@@ -63,7 +64,7 @@ def _tail(result: Importance, low: float, high: float) -> Importance:
     if not isinstance(first, InfluenceRows):
         raise ValueError(  # noqa: TRY004
             "tails need the rows of each level, which this result did not keep: explain again "
-            "with keep_rows=True"
+            f"with {argument('keep_rows', True)}"
         )
     values = sum(part.influence for part in chosen) * (len(levels) / len(chosen))
     basis = InfluenceRows(np.asarray(values), first.weights, first.rows)

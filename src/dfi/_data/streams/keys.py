@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from dfi._data.streams.parts import Opened
     from dfi._types import Frame, Ints, Native
 
-CHANGED = "changed after it was first read: leave the data as they are until the result is there"
+CHANGED = "changed after it was first read: do not change the data before the call returns"
 """What is said of data that change between two passes."""
 
 STEP = np.uint64(0x9E3779B97F4A7C15)
