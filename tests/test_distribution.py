@@ -215,6 +215,7 @@ def test_every_output(whole, tmp_path):
     assert joint.scores[0] > 5 * abs(joint.scores[1])
 
 
+@pytest.mark.full
 def test_categories_missing_values_and_ties():
     rng = np.random.default_rng(2)
     table = X.mask(rng.random(X.shape) < 0.05).assign(town=rng.choice(["a", "b", "c"], N))

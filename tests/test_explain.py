@@ -349,6 +349,7 @@ def test_pipeline_on_raw_columns_of_any_library(mixed, library):
     assert type(result.table()).__module__.split(".")[0] == library
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     "wrap",
     [

@@ -112,6 +112,7 @@ def suited(name):
     return FRAME.drop(columns="ward") if name == "knothe" else FRAME
 
 
+@pytest.mark.full
 @pytest.mark.filterwarnings("ignore::dfi.warnings.DFIWarning")
 @pytest.mark.parametrize("form", ["loco", "cpi"])
 @pytest.mark.parametrize("name", TRANSPORTS)

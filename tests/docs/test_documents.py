@@ -39,6 +39,7 @@ def test_readme_shows_the_table_it_promises():
     assert len(shown.strip().splitlines()) == 16
 
 
+@pytest.mark.full
 def test_page_on_outcomes_runs_as_it_stands():
     blocks = PYTHON_BLOCK.findall((ROOT / "docs" / "outcomes.md").read_text())
     assert len(blocks) >= 4
@@ -69,6 +70,7 @@ def test_page_on_effects_begins_with_what_it_promises():
     assert not result.diagnostics["overlap of treatment"]["poor"]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("page", ["survival", "distributions"])
 def test_pages_on_other_targets_begin_with_what_they_promise(page):
     block = PYTHON_BLOCK.findall((ROOT / "docs" / f"{page}.md").read_text())[0]

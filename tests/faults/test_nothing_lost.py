@@ -224,6 +224,7 @@ def test_old_or_new_at_every_step(case, every, monkeypatch, command, cheap, thre
     assert sweep(monkeypatch, tmp_path, case(command, tmp_path), every=every) > 20
 
 
+@pytest.mark.full
 def test_old_or_new_where_folders_take_two_steps(monkeypatch, command, cheap, tmp_path):
     monkeypatch.setattr(dfi._files, "swap_folders", lambda *_: False)
     assert sweep(
@@ -231,6 +232,7 @@ def test_old_or_new_where_folders_take_two_steps(monkeypatch, command, cheap, tm
     ) > 20  # fmt: skip
 
 
+@pytest.mark.full
 def test_old_or_new_where_files_are_replaced_one_by_one(monkeypatch, command, cheap, tmp_path):
     case = ExplainHere(command, tmp_path)
     assert sweep(monkeypatch, tmp_path, case, every=25, at_once=False) > 20

@@ -16,6 +16,7 @@ from dfi._latent.independence import (
 SEED = np.random.SeedSequence(0)
 
 
+@pytest.mark.full
 def test_independent_columns_of_any_law_pass():
     """Chance reaches its level in less than 1 table of 100: 3 of 60 have a probability of .02."""
     generator = np.random.default_rng(0)

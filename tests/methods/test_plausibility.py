@@ -287,6 +287,7 @@ def test_fidelity_of_a_linear_gaussian_model_is_one():
     assert not found["far"]
 
 
+@pytest.mark.full
 def test_fidelity_does_not_shrink_with_the_number_of_columns_or_rows():
     """Unlike pairs, it is a property of the model: the standard error is honest."""
     errors = []

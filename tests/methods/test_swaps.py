@@ -64,6 +64,7 @@ def interaction(X: np.ndarray) -> np.ndarray:
     return X[:, 0] + X[:, 0] * X[:, 1] + 0.5 * X[:, 1] ** 2
 
 
+@pytest.mark.full
 def test_standard_errors_of_u_statistics_by_simulation(oracle: Any) -> None:
     """Oracle regression, dependent features: the Hoeffding projection is all there is."""
     scores: dict[str, list[Any]] = {"dloco": [], "pfi": [], "sobol_total": [], "sobol_first": []}

@@ -160,6 +160,7 @@ def test_pipelines_see_the_frame_that_was_given(frame):
         assert seen[0].equals(frame)
 
 
+@pytest.mark.full
 def test_a_pipeline_with_imputers():
     model = make_pipeline(IMPUTED, Ridge())
     result = dfi.explain(HOLES, Y, model, cv=3)

@@ -176,6 +176,7 @@ def smallest_p(name: str, n: int, learner: str, *, prefit: bool) -> float:
     return float(2 * np.median([p.min() for p in (first, *others)]))
 
 
+@pytest.mark.full
 @pytest.mark.timeout(1500)
 @pytest.mark.parametrize(("name", "n"), CELLS)
 def test_planted_units_are_not_called_signal(name, n):
@@ -289,6 +290,7 @@ def test_fitted_tree_libraries_agree_on_the_real_columns():
     assert not apart(results, 2.0)
 
 
+@pytest.mark.full
 @pytest.mark.timeout(1500)
 @pytest.mark.parametrize("name", ["Bikeshare", "Wage"])
 def test_boosting_of_five_libraries_agrees_on_the_real_columns(name):

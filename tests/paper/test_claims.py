@@ -183,6 +183,7 @@ def test_everything_is_written(page):
     assert float(total[0]["value"]) == pytest.approx(22.834, abs=1e-3)
 
 
+@pytest.mark.full
 def test_every_test_that_the_page_names_is_here(page):
     text = (page / "what-holds.md").read_text(encoding="utf-8")
     named = set(re.findall(rf"{re.escape(TESTS)}::(\w+)", text))

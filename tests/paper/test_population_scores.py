@@ -191,6 +191,7 @@ SETTINGS = {
 }  # fmt: skip
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", SETTINGS)
 def test_library_estimates_these_scores(name):
     """Oracle regression: within 3 standard errors (and the squared noise of null columns)."""

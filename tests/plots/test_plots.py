@@ -110,6 +110,7 @@ def test_top_must_be_a_positive_number(top, result):
         plots.importance(result, top=top)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", ["importance", "latent_attributed", "attribution"])
 @pytest.mark.parametrize("top", [20, None])
 def test_labels_of_800_long_names_do_not_overlap(name, top, wide):

@@ -179,6 +179,7 @@ def smooth_signals(generator):
     return X, smooth(X) + generator.standard_normal(300)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("simulate", "model", "nulls", "samples"),
     [

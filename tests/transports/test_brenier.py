@@ -198,6 +198,7 @@ def test_own_error_comes_from_refits_that_keep_what_was_chosen():
     assert (result.se >= 0.8 * known.se).all()
 
 
+@pytest.mark.full
 def test_fifty_columns():
     generator = np.random.default_rng(0)
     X = generator.standard_normal((300, 50))
