@@ -809,6 +809,30 @@ def test_what_thinned_rows_add_to_refits_is_no_error_of_the_transport(monkeypatc
     assert np.mean(errors[60] / errors[600]) < 1.6
 
 
+def test_refits_that_are_compared_on_all_rows_have_no_noise_of_a_sample(monkeypatch):
+    # 190 of 200 rows are left in a refit: a sample of half of them errs by its other half
+    import dfi.transports.base as base
+    import dfi.transports.blocks as module
+
+    X, noise, _ = sample(n=200, seed=5)
+    y = curved(X) + 0.2 * noise
+    whole, seen = base.with_transport_error, []
+
+    def noted(influence, weights, groups, psi, noise=None):
+        seen.append(noise)
+        return whole(influence, weights, groups, psi, noise)
+
+    monkeypatch.setattr(base, "with_transport_error", noted)
+    noises = []
+    for rows in (100, 200):
+        monkeypatch.setattr(module, "JACKKNIFE_ROWS", rows)
+        monkeypatch.setattr(module, "LINEAR_ROWS", rows)
+        explained(X, y, curved, feature_groups=GROUPS, units="groups", transport_error="auto")
+        noises.append(seen[-1])
+    # .05/190 to .525/95; without the correction for a finite population a half
+    assert np.mean(noises[1]) < 0.15 * np.mean(noises[0])
+
+
 def test_the_direction_of_a_unit_is_that_of_the_outcome_less_its_means():
     """``f - m`` and ``y - f`` of two models add up to ``y - m`` of either: gamma averages both."""
     rng = np.random.default_rng(7)
