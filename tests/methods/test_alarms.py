@@ -109,6 +109,26 @@ def test_rounded_complement_is_a_leak_beside_many_columns():
     assert text.startswith("'awake' determines the outcome by a straight line")
 
 
+@pytest.mark.parametrize(("copy", "leaks"), [
+    (np.log, True),
+    (lambda y: -np.sqrt(y), True),
+    (lambda y: np.log(y).round(3), True),
+    (lambda y: np.log(y) + 0.3 * np.random.default_rng(2).standard_normal(len(y)), False),
+])  # fmt: skip
+def test_monotone_copy_of_the_outcome_is_a_leak(copy, leaks):
+    X, y = table()
+    y = np.exp(y)
+    X["copy"] = copy(y)
+    _, texts = said(lambda: dfi.explain(X, y, "linear", cv=2), LeakWarning)
+    assert [text[:38] for text in texts] == ["'copy' puts the rows in the order of t"] * leaks
+
+
+def test_feature_that_separates_two_classes_is_no_copy_of_the_outcome():
+    X, y = table()
+    _, texts = said(lambda: dfi.explain(X.assign(e=y), y > 0, "linear", cv=2), LeakWarning)
+    assert texts == []
+
+
 @pytest.mark.parametrize(("clusters", "rough"), [(12, True), (15, False)])
 def test_fewer_than_fifteen_clusters_are_few(clusters, rough):
     X, y = table()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import numpy as np
+from scipy.stats import rankdata
 
 from dfi._findings import Finding, listed
 
@@ -37,7 +38,8 @@ def leaks(task: Task) -> Finding | None:
     y = task.y[counted]
     names = [column.name for column in task.table.columns if _tells(task, column, counted, y)]
     if not names:
-        return _leaked_sum(task, counted)
+        rows = counted[np.unique(np.linspace(0, len(counted) - 1, MOST_ROWS).astype(np.intp))]
+        return _leaked_sum(task, rows) or _leaked_order(task, rows)
     few = len(names) == 1
     what = (
         f"{listed(names)} {'holds' if few else 'hold'} the outcome itself, or "
@@ -49,16 +51,48 @@ def leaks(task: Task) -> Finding | None:
     )
 
 
-def _leaked_sum(task: Task, counted: Ints) -> Finding | None:
+def _leaked_order(task: Task, rows: Ints) -> Finding | None:
+    """Say which columns put the rows in the outcome's order, as its logarithm does."""
+    y = task.y[rows]
+    # classes and small counts can be put in order by a feature that predicts them well
+    if len(np.unique(y)) < FEWEST_LEAKED:
+        return None
+    ranks = rankdata(y)
+    names = [
+        column.name
+        for column in task.table.columns
+        if column.width == 1
+        and not task.constant[column.positions[0]]
+        and _left(_centred(rankdata(task.table.matrix[rows, column.positions[0]]))[:, None],
+                  _centred(ranks)) <= 1.0 - LEAKED_SHARE
+    ]  # fmt: skip
+    if not names:
+        return None
+    few = len(names) == 1
+    they = "it" if few else "them"
+    return Finding(
+        "leak",
+        "distrust",
+        f"{listed(names)} {'puts' if few else 'put'} the rows in the order of the outcome, as its "
+        "logarithm would",
+        {"share": LEAKED_SHARE},
+        f"Leave {they} out if the outcome was computed from {they}, or the other way round",
+    )
+
+
+def _centred(values: Floats) -> Floats:
+    return values - values.mean()
+
+
+def _leaked_sum(task: Task, rows: Ints) -> Finding | None:
     """Say which columns tell the outcome by a linear combination, all but a thousandth of it."""
-    rows = counted[np.unique(np.linspace(0, len(counted) - 1, MOST_ROWS).astype(np.intp))]
     varying = np.flatnonzero(~task.constant)
     if len(varying) > MOST_LEAKED:
         return None
     X = task.table.matrix[np.ix_(rows, varying)]
     X = X - X.mean(axis=0)
     X /= np.maximum(np.sqrt(np.mean(X**2, axis=0)), 1e-300)
-    y = task.y[rows] - task.y[rows].mean()
+    y = _centred(task.y[rows])
     most, told_apart = min(len(varying), len(rows) // 8), 3 * len(varying) <= len(rows)
     if told_apart and _left(X, y) > 1.0 - LEAKED_SHARE:
         return None
