@@ -13,18 +13,18 @@ OLDEST_TESTS := tests/test_oldest.py tests/data tests/cli/test_explain.py tests/
 	tests/cli/test_failures.py tests/models/test_parallel.py tests/results \
 	tests/plots tests/report/test_report.py tests/lines/trees/test_readers.py \
 	tests/transports/test_gaussian.py tests/transports/test_entropic.py tests/transports/test_knothe.py \
-	tests/models/test_stack.py tests/models/test_cox.py tests/models/test_curves.py
+	tests/learners/test_stack.py tests/learners/test_cox.py tests/models/test_curves.py
 
 # Kernels of OpenBLAS round differently. Only those that the processor can run are asked for:
 # OpenBLAS itself does not check, and dies of an illegal instruction.
 has = $(shell grep -qw $(1) /proc/cpuinfo 2>/dev/null && echo $(2))
 CORETYPES ?= $(call has,pni,Prescott) $(call has,avx2,Haswell) $(call has,avx512f,SkylakeX)
 # About two minutes of CPU time each. The kernels of trees are compiled by numba and know no BLAS.
-BLAS_TESTS := tests/test_blas.py tests/golden tests/inference tests/scoring tests/methods/test_explained.py tests/methods/test_noise_floor.py \
+BLAS_TESTS := tests/test_blas.py tests/golden tests/inference tests/scoring tests/methods/test_explained.py tests/diagnosis/test_noise_floor.py \
 	$(wildcard tests/lines/test_*.py) \
 	$(addprefix tests/transports/test_,copula.py entropic.py gaussian.py sinkhorn.py) \
 	tests/estimates/test_margins.py tests/latent/test_independence.py \
-	$(addprefix tests/models/test_,stack.py network.py crossfit.py)
+	$(addprefix tests/learners/test_,stack.py network.py) tests/models/test_crossfit.py
 
 .DEFAULT_GOAL := help
 .PHONY: help demo install test lint types unit kernels browser test-full test-blas test-oldest \

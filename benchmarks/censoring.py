@@ -24,9 +24,9 @@ from sklearn.model_selection import KFold
 
 import dfi
 from dfi._data.survival import Times
+from dfi._learners.cox import Cox
+from dfi._learners.quadratic import QuadraticRidge
 from dfi._models.censoring import Hazards, kaplan_meier
-from dfi._models.cox import Cox
-from dfi._models.quadratic import QuadraticRidge
 from tests.slow.test_survival_coverage import HORIZON, sample, truth
 
 if TYPE_CHECKING:

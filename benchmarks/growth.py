@@ -16,11 +16,11 @@ from sklearn.linear_model import LinearRegression
 
 import dfi
 from dfi._data.weights import Weights
+from dfi._learners.network import BentHingeNetwork
 from dfi._lines.base import LineModel
 from dfi._lines.closed_form import SumLines, hinge_lines, linear_lines
 from dfi._lines.quadrature import QuadratureLines
 from dfi._lines.trees.model import tree_lines
-from dfi._models.network import BentHingeNetwork
 from dfi._scoring.lines import Passes, latent_scores
 from dfi._scoring.scores import rows_at_once
 from measure import cpu

@@ -45,7 +45,7 @@ PARTS = {
         ["transports/test_blocks.py", "methods/test_units.py", "transports/test_sources.py",
          "transports/test_seeds_of_donors.py", "test_change.py"],
     ),
-    "streams": (["_data/streams/*.py", "_data/moments.py"], ["data/test_moments.py", "streams"]),
+    "streams": (["_streams/*.py", "_data/moments.py"], ["data/test_moments.py", "streams"]),
 }  # fmt: skip
 SWAPS = {
     ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.Div, ast.Div: ast.Mult,

@@ -10,9 +10,9 @@ from sklearn.linear_model import LinearRegression, LogisticRegression, QuantileR
 
 import dfi
 from dfi._data.weights import Weights
+from dfi._learners.quadratic import QuadraticRidge
 from dfi._models.distribution import LocationScale, distribution_outcome
 from dfi._models.prepare import prepare
-from dfi._models.quadratic import QuadraticRidge
 from dfi.methods.base import MethodResult, with_quantile
 
 N = 600

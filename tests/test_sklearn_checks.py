@@ -9,7 +9,7 @@ from sklearn.linear_model import Ridge
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import dfi
-from dfi._models.stack import SuperLearner
+from dfi._learners.stack import SuperLearner
 from dfi.datasets import m1
 
 OWN_WORDS = "refused in dfi's own words, which name the column and the remedy"

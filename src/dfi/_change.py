@@ -11,12 +11,12 @@ import numpy as np
 from dfi._collect import FittedSource
 from dfi._data.columns import read_vector
 from dfi._data.frames import is_table, ordered_like, split_column
-from dfi._data.streams.gather import gather_frame
-from dfi._data.streams.read import is_stream
 from dfi._models.prepare import ORDER
 from dfi._models.seeds import Seeds
 from dfi._parameters import argument, taken_by, validated, worded
 from dfi._run import explain
+from dfi._streams.gather import gather_frame
+from dfi._streams.read import is_stream
 from dfi.inference.influence import Influence, InfluenceRows
 from dfi.inference.intervals import check_level
 from dfi.methods.separation import POOR, Separation

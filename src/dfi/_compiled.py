@@ -56,7 +56,7 @@ KERNEL_FILES = (
     "_lines/kernels_*.py",
     "_lines/trees/law.py",
     "_lines/trees/kernels_*.py",
-    "_models/kernels_*.py",
+    "_learners/kernels_*.py",
     "transports/kernels_*.py",
 )
 

@@ -13,7 +13,6 @@ from dfi._data.columns import check_rows, read_vector
 from dfi._data.frames import split_column
 from dfi._data.outcome import Outcome
 from dfi._data.problem import read_data
-from dfi._data.streams.read import is_stream
 from dfi._data.treatment import read_treatment, refuse_copies
 from dfi._models.censoring import survival_outcome
 from dfi._models.fits import Cache
@@ -23,6 +22,7 @@ from dfi._models.prepare import fits_of, take_frame, take_times
 from dfi._models.pseudo import Overlap, fit_dose, fit_nuisances, require_every_row
 from dfi._models.seeds import Seeds
 from dfi._parameters import InvalidParameterError, argument, taken_by, validated
+from dfi._streams.read import is_stream
 from dfi.inference.influence import InfluenceRows
 from dfi.inference.intervals import check_level
 from dfi.inference.tests import estimate_one

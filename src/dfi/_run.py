@@ -7,7 +7,6 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Literal
 
 from dfi._collect import importances, refusal
-from dfi._data.streams.read import is_stream
 from dfi._data.survival import read_times
 from dfi._models.crossfit import MOST_SPLITS
 from dfi._models.learners import warn_of_refits
@@ -21,6 +20,7 @@ from dfi._parameters import (
     validated,
     worded,
 )
+from dfi._streams.read import is_stream
 from dfi.methods import resolve_methods
 from dfi.methods.disentangled import Disentangled, ExplainRows
 from dfi.results.collection import MethodRecord, Results

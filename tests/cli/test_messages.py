@@ -24,9 +24,9 @@ SOURCE = Path(__file__).parents[2] / "src" / "dfi"
 
 NOT_FROM_THE_COMMAND_LINE = (
     "plots", "cli", "_docstrings.py", "_effects.py", "_sklearn.py", "datasets",
-    "_models/cluster.py", "_models/pseudo.py", "_data/treatment.py", "_data/streams/cluster.py",
-    "_data/streams/files.py",
-    "_data/streams/lazy.py", "_data/streams/parts.py",
+    "_models/cluster.py", "_models/pseudo.py", "_data/treatment.py", "_streams/cluster.py",
+    "_streams/files.py",
+    "_streams/lazy.py", "_streams/parts.py",
     "_data/dependence.py", "transports/curved.py", "_parameters.py", "report/summary.py",
 )  # fmt: skip
 """What no command calls, or calls with arguments that the commands make themselves."""

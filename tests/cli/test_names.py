@@ -9,7 +9,7 @@ import pytest
 
 import dfi
 from dfi._data import source
-from dfi._data.streams.files import Files, find_files
+from dfi._streams.files import Files, find_files
 from dfi.cli import reading
 
 MEANT, OTHER = 30, 40

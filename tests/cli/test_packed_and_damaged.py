@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from dfi._data.streams.files import Files, parquet_batches
+from dfi._streams.files import Files, parquet_batches
 from dfi.cli import reading
 from dfi.cli.console import Failure
 from dfi.cli.reading import read_file, scan_files

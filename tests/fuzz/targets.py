@@ -19,8 +19,8 @@ import pyarrow.feather
 import pyarrow.parquet
 
 import dfi
-from dfi._data.streams.files import Files
 from dfi._lines.trees.readers import read_trees
+from dfi._streams.files import Files
 from dfi.cli.console import INPUT, Failure, sentence
 from dfi.cli.reading import read_file
 from dfi.results.file import FileFormatError

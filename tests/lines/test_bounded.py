@@ -9,16 +9,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import dfi
+from dfi._learners.boosting import BoostedResiduals
+from dfi._learners.glm import LinkedQuadratic, LinkedRidge
+from dfi._learners.linked import BoostedMargins, LinkedBoosting, LinkedNetwork
+from dfi._learners.network import FURTHER, BentHingeNetwork
+from dfi._learners.quadratic import BoundedRidge, QuadraticRidge
+from dfi._learners.stack import default_members, family_members
 from dfi._lines import kernels_hinges
 from dfi._lines.base import LineModel, Lines, Reference
 from dfi._lines.closed_form import BoundedLines, LinearLines, QuadraticLines, linear_part
-from dfi._models.boosting import BoostedResiduals
-from dfi._models.glm import LinkedQuadratic, LinkedRidge
-from dfi._models.linked import BoostedMargins, LinkedBoosting, LinkedNetwork
-from dfi._models.network import FURTHER, BentHingeNetwork
 from dfi._models.prepare import prepare
-from dfi._models.quadratic import BoundedRidge, QuadraticRidge
-from dfi._models.stack import default_members, family_members
 from dfi.warnings import ExtrapolationWarning
 
 P = 3

@@ -22,11 +22,11 @@ from sklearn.svm import SVR
 
 import dfi
 from dfi._data import read_table
+from dfi._learners.stack import SuperLearner
 from dfi._lines.base import Lines, Reference
 from dfi._lines.choose import Quadrature, is_smooth, line_model
 from dfi._lines.quadrature import QuadratureLines
 from dfi._models.predictor import predictor_for
-from dfi._models.stack import SuperLearner
 from dfi.warnings import ExactnessWarning
 
 GENERATOR = np.random.default_rng(0)

@@ -10,13 +10,13 @@ from scipy import stats
 
 import dfi
 from dfi._data.table import read_table
+from dfi._learners.network import BEND, BentHingeNetwork, bent_hinge
+from dfi._learners.stack import SuperLearner
 from dfi._lines import kernels_hinges
 from dfi._lines.base import LineModel, Lines, Reference
 from dfi._lines.choose import Quadrature, line_model
 from dfi._lines.closed_form import HingeLines, hinge_lines
-from dfi._models.network import BEND, BentHingeNetwork, bent_hinge
 from dfi._models.predictor import predictor_for
-from dfi._models.stack import SuperLearner
 
 GENERATOR = np.random.default_rng(0)
 DIRECTIONS = GENERATOR.standard_normal((3, 8))

@@ -10,6 +10,14 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from dfi._data.problem import read_data
+from dfi._learners.glm import LinkedQuadratic, LinkedRidge
+from dfi._learners.linked import (
+    BoostedMargins,
+    LinkedBoosting,
+    LinkedNetwork,
+    LinkedObliqueBoosting,
+)
+from dfi._learners.stack import SuperLearner
 from dfi._lines.base import Lines, Reference
 from dfi._lines.choose import Quadrature, line_model
 from dfi._lines.closed_form import LinearLines, QuadraticLines, SumLines
@@ -22,15 +30,7 @@ from dfi._lines.linked import (
     linked_lines,
 )
 from dfi._lines.quadrature import QuadratureLines, gauss_nodes
-from dfi._models.glm import LinkedQuadratic, LinkedRidge
-from dfi._models.linked import (
-    BoostedMargins,
-    LinkedBoosting,
-    LinkedNetwork,
-    LinkedObliqueBoosting,
-)
 from dfi._models.predictor import predictor_for
-from dfi._models.stack import SuperLearner
 from dfi.losses import LOG_LOSS, POISSON
 
 rng = np.random.default_rng(0)

@@ -11,7 +11,7 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 
 import dfi
-from dfi._models.quadratic import QuadraticRidge
+from dfi._learners.quadratic import QuadraticRidge
 from dfi.warnings import InferenceWarning
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 import dfi
-from dfi._models.quadratic import QuadraticRidge
+from dfi._learners.quadratic import QuadraticRidge
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore::dfi.warnings.LeakWarning",

@@ -13,8 +13,8 @@ from sklearn.linear_model import LinearRegression
 
 import dfi
 from dfi._data import Fold, read_table
+from dfi._learners.stack import SuperLearner
 from dfi._models.predictor import forest_values, is_plain_forest
-from dfi._models.stack import SuperLearner
 from dfi._models.submodels import (
     FixedStack,
     least_squares,

@@ -12,6 +12,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from dfi._data import Data, read_folds, read_outcome, read_table, read_weights
+from dfi._learners.stack import SuperLearner
 from dfi._models.crossfit import (
     cross_fit,
     full_training,
@@ -22,7 +23,6 @@ from dfi._models.crossfit import (
 )
 from dfi._models.prepare import prepare
 from dfi._models.seeds import Seeds
-from dfi._models.stack import SuperLearner
 
 GENERATOR = np.random.default_rng(0)
 # the first column is the row number: a model can say which rows it saw

@@ -16,8 +16,8 @@ from sklearn.preprocessing import StandardScaler
 
 import dfi
 from dfi._data import read_table
+from dfi._learners.stack import SuperLearner, only_reads
 from dfi._models.predictor import predictor_for
-from dfi._models.stack import SuperLearner, only_reads
 from dfi._models.submodels import FixedStack
 from dfi.plots import line_profile_data
 
@@ -285,7 +285,7 @@ def test_a_scaler_that_saves_its_copy_changes_nothing(final, cv, library):
 def test_who_only_reads_is_not_given_a_copy():
     assert only_reads(make_pipeline(StandardScaler(), SuperLearner())) is False
     assert only_reads(make_pipeline(StandardScaler(copy=False), Ridge())) is False
-    for _, member in dfi._models.stack.default_members(0):
+    for _, member in dfi._learners.stack.default_members(0):
         assert only_reads(member)
 
 
@@ -293,7 +293,7 @@ def test_members_that_only_read_are_taken_at_their_word():
     """Rows that refuse to be written to are fitted and predicted by every default member."""
     rows = X.copy()
     rows.flags.writeable = False
-    for _, member in dfi._models.stack.default_members(0):
+    for _, member in dfi._learners.stack.default_members(0):
         np.testing.assert_array_equal(len(member.fit(rows, Y.copy()).predict(rows)), N)
 
 

@@ -11,7 +11,7 @@ import pytest
 from scipy.stats import norm
 
 import dfi
-from dfi._models.quadratic import QuadraticRidge
+from dfi._learners.quadratic import QuadraticRidge
 
 pytestmark = pytest.mark.slow
 

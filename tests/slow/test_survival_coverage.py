@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import dfi
-from dfi._models.quadratic import QuadraticRidge
+from dfi._learners.quadratic import QuadraticRidge
 
 pytestmark = pytest.mark.slow
 

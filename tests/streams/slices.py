@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from dfi._data.frames import open_frame
-from dfi._data.streams.parts import InOrder, open_part
+from dfi._streams.parts import InOrder, open_part
 
 
 @dataclass(frozen=True, eq=False)

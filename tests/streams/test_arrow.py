@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 
 import dfi
 from dfi._data import source
-from dfi._data.streams import keys
-from dfi._data.streams.lazy import open_lazy
-from dfi._data.streams.read import is_stream
+from dfi._streams import keys
+from dfi._streams.lazy import open_lazy
+from dfi._streams.read import is_stream
 
 from .conftest import GROUPS, N
 

@@ -17,7 +17,7 @@ import pytest
 from distributed import Client, LocalCluster
 
 import dfi
-from dfi._data.streams.read import open_stream
+from dfi._streams.read import open_stream
 
 from .conftest import GROUPS, N
 

@@ -13,8 +13,8 @@ import pytest
 from pyarrow import dataset
 
 import dfi
-from dfi._data.streams import files, lazy
-from dfi._data.streams.read import open_stream
+from dfi._streams import files, lazy
+from dfi._streams.read import open_stream
 
 from .conftest import GROUPS, N
 
@@ -365,7 +365,7 @@ def test_an_outcome_that_hardly_varies(numbers):
 
 
 def test_a_part_of_another_schema_is_named():
-    from dfi._data.streams.schema import Roles, SchemaWork
+    from dfi._streams.schema import Roles, SchemaWork
 
     work = SchemaWork(Roles(("a",), "y"))
     _, one = work(pa.table({"a": [1.0, 2.0], "y": [1, 2]}), 0, "partition 0")

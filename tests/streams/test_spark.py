@@ -17,8 +17,8 @@ import pytest
 
 import dfi
 from dfi._data import source
-from dfi._data.streams import spark as sparks
-from dfi._data.streams.read import open_stream
+from dfi._streams import spark as sparks
+from dfi._streams.read import open_stream
 
 from .conftest import GROUPS, N
 
@@ -207,7 +207,7 @@ def test_other_engines(library, table, whole, same):
 def test_what_ibis_and_daft_give_is_read_in_parts(table):
     """Their own streams of Arrow hold all rows first."""
     ibis = pytest.importorskip("ibis")
-    from dfi._data.streams.lazy import open_lazy
+    from dfi._streams.lazy import open_lazy
 
     arrow = pa.Table.from_pandas(table[["a", "y", "b"]], preserve_index=False)
     opened = open_lazy(ibis.memtable(arrow).filter(ibis._.y > 0))

@@ -16,6 +16,11 @@ from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import FunctionTransformer
 from sklearn.svm import SVR, NuSVR
 
+from dfi._learners.boosting import BoostedResiduals, ObliqueBoosting
+from dfi._learners.families import Link
+from dfi._learners.linked import BoostedMargins, LinkedBoosting, LinkedObliqueBoosting
+from dfi._learners.stack import SuperLearner
+from dfi._learners.temperature import TemperatureScaled
 from dfi._lines.closed_form import (
     LINEAR_MODELS,
     BoundedLines,
@@ -39,12 +44,7 @@ from dfi._lines.trees.model import (
 )
 from dfi._lines.trees.pipelines import SCALERS
 from dfi._lines.trees.readers import read_trees, scaled_trees, verify
-from dfi._models.boosting import BoostedResiduals, ObliqueBoosting
 from dfi._models.encoders import reads_raw_columns
-from dfi._models.families import Link
-from dfi._models.linked import BoostedMargins, LinkedBoosting, LinkedObliqueBoosting
-from dfi._models.stack import SuperLearner
-from dfi._models.temperature import TemperatureScaled
 from dfi._parameters import validated_fields
 from dfi.warnings import ExactnessWarning, warn
 

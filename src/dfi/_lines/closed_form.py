@@ -32,10 +32,10 @@ from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, RobustScaler, StandardScaler
 from sklearn.svm import LinearSVR
 
+from dfi._learners.network import BEND, BentHingeNetwork, bent_hinge
+from dfi._learners.quadratic import BoundedRidge, QuadraticRidge
+from dfi._learners.stack import MeanOutcome
 from dfi._lines.base import LineModel, LineMoments, Lines, blocks
-from dfi._models.network import BEND, BentHingeNetwork, bent_hinge
-from dfi._models.quadratic import BoundedRidge, QuadraticRidge
-from dfi._models.stack import MeanOutcome
 
 if TYPE_CHECKING:
     from sklearn.base import BaseEstimator, TransformerMixin

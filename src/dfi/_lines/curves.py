@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.special import expit, softmax
 
+from dfi._learners.families import mean_of
 from dfi._lines.base import ROUNDING, LineModel, Lines, blocks
 from dfi._lines.closed_form import (
     BoundedLines,
@@ -30,7 +31,6 @@ from dfi._lines.closed_form import (
 from dfi._lines.linked import LinkedLines, MarginLines, TreeMargin
 from dfi._lines.quadrature import DEFAULT_MEMORY
 from dfi._lines.trees.model import TreeLines
-from dfi._models.families import mean_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     Read = Callable[..., tuple[float, float, float, float]]
 
 BEND = 2.0
-"""Where a unit's parabola ends, as in :mod:`dfi._models.network`: a constant once compiled."""
+"""Where a unit's parabola ends, as in :mod:`dfi._learners.network`: a constant once compiled."""
 
 # Phi(-9) = 1e-19, and with it all partial moments below -9, are less than the rounding of 1.
 TAIL = 9.0

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from dfi._types import Floats
 
 BEND = 2.0
-"""Where a unit's parabola ends, as in :mod:`dfi._models.network`: a constant once compiled."""
+"""Where a unit's parabola ends, as in :mod:`dfi._learners.network`: a constant once compiled."""
 
 
 @Kernel

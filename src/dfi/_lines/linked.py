@@ -33,6 +33,9 @@ import numpy as np
 from scipy.special import ndtr, ndtri
 from sklearn.linear_model import GammaRegressor, LogisticRegression, PoissonRegressor
 
+from dfi._learners.families import Link, mean_of
+from dfi._learners.glm import LinkedQuadratic, LinkedRidge
+from dfi._learners.linked import LinkedNetwork
 from dfi._lines.base import ROUNDING, LineModel, LineMoments, Lines, Reference, blocks
 from dfi._lines.closed_form import (
     BoundedLines,
@@ -43,9 +46,6 @@ from dfi._lines.closed_form import (
     scaled_linear,
 )
 from dfi._lines.quadrature import Lanczos
-from dfi._models.families import Link, mean_of
-from dfi._models.glm import LinkedQuadratic, LinkedRidge
-from dfi._models.linked import LinkedNetwork
 
 if TYPE_CHECKING:
     from dfi._lines.kernels_linked import Hinges

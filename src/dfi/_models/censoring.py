@@ -23,7 +23,7 @@ import numpy as np
 
 from dfi._data.outcome import Outcome, Survival, SurvivalTarget
 from dfi._findings import Finding
-from dfi._models.cox import Cox
+from dfi._learners.cox import Cox
 from dfi._parameters import argument
 
 if TYPE_CHECKING:

@@ -15,12 +15,12 @@ from sklearn.base import clone
 
 from dfi._data.folds import Fold
 from dfi._data.source import tickets
-from dfi._data.streams.cluster import DaskParts, current_client
-from dfi._data.streams.streamed import Encoder, StreamedSource
 from dfi._models.crossfit import CrossFit, FoldModels, Training, seed_estimator
 from dfi._models.learners import predicts_classes
 from dfi._models.predictor import Predictor, View, learner_view, predictor_for, rows_seen
 from dfi._parameters import argument
+from dfi._streams.cluster import DaskParts, current_client
+from dfi._streams.streamed import Encoder, StreamedSource
 from dfi.losses import LOG_LOSS, Loss
 
 if TYPE_CHECKING:

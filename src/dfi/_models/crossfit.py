@@ -16,6 +16,9 @@ from sklearn.utils.validation import has_fit_parameter
 
 from dfi._data.folds import Fold, in_time_order, read_folds, split_halves, widened
 from dfi._data.source import tickets
+from dfi._learners.stack import LossRisk, Risk, SuperLearner, risk_of, variance_share
+from dfi._learners.temperature import VARIANCE_SHARE, ScaleRisk, TemperatureScaled
+from dfi._learners.weighted import check_takes_weights, weight_arguments
 from dfi._models.learners import predicts_classes
 from dfi._models.parallel import gathered, interrupts_raised
 from dfi._models.predictor import (
@@ -26,9 +29,6 @@ from dfi._models.predictor import (
     predictor_for,
     rows_seen,
 )
-from dfi._models.stack import LossRisk, Risk, SuperLearner, risk_of, variance_share
-from dfi._models.temperature import VARIANCE_SHARE, ScaleRisk, TemperatureScaled
-from dfi._models.weighted import check_takes_weights, weight_arguments
 from dfi._parameters import TABLE, TARGET, argument
 from dfi._threads import thread_pools
 from dfi.warnings import ExtrapolationWarning, warn

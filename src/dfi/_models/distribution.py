@@ -26,8 +26,8 @@ from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import check_is_fitted
 
 from dfi._data.outcome import Outcome, QuantileLevels
-from dfi._models.stack import SuperLearner
-from dfi._models.weighted import weight_arguments, weight_names
+from dfi._learners.stack import SuperLearner
+from dfi._learners.weighted import weight_arguments, weight_names
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -12,7 +12,7 @@ from sklearn.pipeline import FeatureUnion, Pipeline
 from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, OrdinalEncoder, TargetEncoder
 from sklearn.utils import get_tags
 
-from dfi._models.temperature import TemperatureScaled
+from dfi._learners.temperature import TemperatureScaled
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -15,6 +15,8 @@ from dfi._data.folds import Fold, in_time_order, split_halves
 from dfi._data.levels import constant_columns
 from dfi._data.problem import warn_constant
 from dfi._data.source import MatrixSource
+from dfi._learners.stack import SuperLearner
+from dfi._learners.temperature import TemperatureScaled
 from dfi._models.adapters import as_model
 from dfi._models.censoring import concordance
 from dfi._models.cluster import cluster_fit, cluster_split, is_cluster_learner, local_twin
@@ -53,8 +55,6 @@ from dfi._models.predictor import (
 )
 from dfi._models.quality import combined_quality, regression_quality
 from dfi._models.seeds import Seeds
-from dfi._models.stack import SuperLearner
-from dfi._models.temperature import TemperatureScaled
 from dfi._parameters import TABLE, InvalidParameterError, argument, worded
 from dfi._progress import progress_bar
 from dfi.losses import BRIER, LOG_LOSS, SQUARED_ERROR

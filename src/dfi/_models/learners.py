@@ -22,16 +22,16 @@ from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted
 
 from dfi._checks import did_you_mean
-from dfi._models.glm import LinkedRidge
-from dfi._models.stack import SuperLearner
-from dfi._models.temperature import TemperatureScaled, final_step
+from dfi._learners.glm import LinkedRidge
+from dfi._learners.stack import SuperLearner
+from dfi._learners.temperature import TemperatureScaled, final_step
 from dfi._parameters import LEARNERS, TARGET, argument
 from dfi.losses import BRIER, GAMMA, POISSON, SQUARED_ERROR, Loss
 from dfi.warnings import RefitWarning, warn
 
 if TYPE_CHECKING:
     from dfi._data.outcome import Outcome
-    from dfi._models.families import Family
+    from dfi._learners.families import Family
     from dfi._types import Estimator, EstimatorLike
 
 LEAST_PENALTY = 1e-3

@@ -15,6 +15,12 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
 from dfi._data.source import LARGE_ROWS
+from dfi._learners.temperature import (
+    TemperatureScaled,
+    classes_in_order,
+    log_odds,
+    probabilities,
+)
 from dfi._models.adapters import off_device
 from dfi._models.encoders import (
     encoded_columns,
@@ -25,12 +31,6 @@ from dfi._models.encoders import (
 )
 from dfi._models.learners import predicts_classes
 from dfi._models.parallel import interrupts_raised
-from dfi._models.temperature import (
-    TemperatureScaled,
-    classes_in_order,
-    log_odds,
-    probabilities,
-)
 from dfi._parameters import TABLE, TARGET, InvalidParameterError, argument, worded
 from dfi.warnings import OutcomeWarning, warn
 

@@ -18,10 +18,6 @@ from dfi._data.frames import split_column, split_columns
 from dfi._data.outcome import Outcome, Quantile, SurvivalTarget, Task
 from dfi._data.problem import Data, UnitsKind, read_data
 from dfi._data.source import sampled_places, tickets
-from dfi._data.streams.gather import gather_frame
-from dfi._data.streams.keys import sorted_by_key
-from dfi._data.streams.parts import unwatched
-from dfi._data.streams.read import facts_of_rows, is_stream, open_stream
 from dfi._data.survival import Times, are_times, check_horizons, read_times
 from dfi._models.adapters import survival_model
 from dfi._models.censoring import survival_outcome
@@ -45,14 +41,18 @@ from dfi._parameters import (
     whole,
 )
 from dfi._progress import progress_bar
+from dfi._streams.gather import gather_frame
+from dfi._streams.keys import sorted_by_key
+from dfi._streams.parts import unwatched
+from dfi._streams.read import facts_of_rows, is_stream, open_stream
 from dfi.losses import Loss, LossLike, resolve_loss
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from dfi._data.everyday import Identifiers
-    from dfi._data.streams.parts import Watch
     from dfi._data.table import Missing
+    from dfi._streams.parts import Watch
     from dfi._types import (
         EstimatorLike,
         GroupsLike,

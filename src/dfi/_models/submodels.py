@@ -21,6 +21,8 @@ from sklearn.preprocessing import StandardScaler
 from dfi._data.levels import constant_columns
 from dfi._data.outcome import Outcome, Survival
 from dfi._data.table import Table
+from dfi._learners.stack import SuperLearner, fit_members, rows_for
+from dfi._learners.temperature import TemperatureScaled
 from dfi._models.crossfit import fit_model
 from dfi._models.encoders import column_names, keeps_columns, reads_raw_columns, takes_levels
 from dfi._models.fits import Fits, once
@@ -31,8 +33,6 @@ from dfi._models.predictor import (
     predict_once,
     predictor_for,
 )
-from dfi._models.stack import SuperLearner, fit_members, rows_for
-from dfi._models.temperature import TemperatureScaled
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Sequence

@@ -48,9 +48,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.stats import norm
 
+from dfi._learners.network import bent_hinge
 from dfi._lines.base import LineModel, Lines, Reference, blocks
 from dfi._lines.closed_form import HingeLines, QuadraticLines, SumLines
-from dfi._models.network import bent_hinge
 from dfi._scoring.donors import Donors, Joint, replaced_rows
 from dfi._scoring.sensitivity import ROWS_A_COLUMN, STEP, Summed
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import polars as pl
 
-from dfi._data.streams.files import SEPARATOR_LINE, kind_told
+from dfi._streams.files import SEPARATOR_LINE, kind_told
 from dfi.cli.columns import MISSING, read_dates
 from dfi.cli.console import Failure, Unreadable
 from dfi.cli.options import Decimal, Request, split_names

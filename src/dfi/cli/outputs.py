@@ -106,7 +106,7 @@ def _files_of(name: str) -> Sequence[Path | int]:
         return [0]
     if not is_pattern(name) and not Path(name).is_dir():
         return [Path(name)]
-    from dfi._data.streams.files import find_files
+    from dfi._streams.files import find_files
 
     try:
         return find_files(name)

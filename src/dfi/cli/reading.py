@@ -24,8 +24,8 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from dfi._data import source
-from dfi._data.streams.files import Files, as_it_is, find_files, kind_told, parquet_batches
 from dfi._files import is_pattern
+from dfi._streams.files import Files, as_it_is, find_files, kind_told, parquet_batches
 from dfi.cli.columns import as_classes, as_meant, require_column
 from dfi.cli.console import Failure, Terminated, Unreadable, is_panic
 from dfi.cli.delimited import Spelling, decoded, read_delimited

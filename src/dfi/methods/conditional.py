@@ -34,12 +34,13 @@ from sklearn.linear_model import LinearRegression, LogisticRegression, RidgeCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
+from dfi._learners.stack import SuperLearner
+from dfi._learners.weighted import weight_arguments
 from dfi._lines.closed_form import LINEAR_MODELS
 from dfi._lines.quadrature import DEFAULT_MEMORY
 from dfi._models.crossfit import seed_estimator
 from dfi._models.fits import Fits, once
 from dfi._models.learners import predicts_classes
-from dfi._models.stack import SuperLearner
 from dfi._models.submodels import (
     fit_on_columns,
     held_out,
@@ -47,7 +48,6 @@ from dfi._models.submodels import (
     least_squares_submodels,
     positions_of,
 )
-from dfi._models.weighted import weight_arguments
 from dfi._parameters import argument, validated_fields
 from dfi.methods.base import CONSERVATIVE, MethodResult, OneStep, full_lines
 from dfi.methods.permutation import (

@@ -12,7 +12,12 @@ import numpy as np
 from dfi._data import source
 from dfi._data.problem import covering, group_blocks
 from dfi._data.source import sampled_order, sampled_places, tickets
+from dfi._diagnosis.checks import explain_diagnostics, joined_checks
+from dfi._diagnosis.fidelity import keeping_variance
+from dfi._diagnosis.learning import calibration, calibration_of, learning, learning_curve
+from dfi._diagnosis.rows import grouped_rows, ruling_cells, ruling_rows, small_sample, two_folds
 from dfi._findings import warn_of
+from dfi._latent.units import score_membership, undetected_scores, unit_components
 from dfi._latent.walks import Parts, explained_parts
 from dfi._lines.choose import Quadrature
 from dfi._models.crossfit import split_variance
@@ -26,12 +31,7 @@ from dfi._scoring.sampling import restricted
 from dfi._scoring.scores import LineModels, Task, common_gain
 from dfi.losses import SQUARED_ERROR
 from dfi.methods.base import Method, MethodResult, joined_diagnostics, loss_totals
-from dfi.methods.diagnosis import explain_diagnostics, joined_checks
-from dfi.methods.fidelity import keeping_variance
-from dfi.methods.learning import calibration, calibration_of, learning, learning_curve
-from dfi.methods.rows import grouped_rows, ruling_cells, ruling_rows, small_sample, two_folds
 from dfi.methods.stages import BLOCK, RowPlan, sampled_scores, seconds_ahead
-from dfi.methods.units import score_membership, undetected_scores, unit_components
 from dfi.transports import Gaussian, resolve_transport
 from dfi.transports.base import (
     STRAIGHT_ONLY,

@@ -22,6 +22,7 @@ from joblib import delayed
 
 from dfi._data.source import sampled_order
 from dfi._latent.latent_units import LatentUnits, latent_units
+from dfi._latent.units import score_membership
 from dfi._lines.closed_form import SumLines
 from dfi._lines.trees.model import TreeLines
 from dfi._models.crossfit import FoldModels, split_variance
@@ -44,7 +45,6 @@ from dfi._scoring.sampling import of_sample, restricted
 from dfi._scoring.scores import Task, pool, sample_sizes
 from dfi.methods.disentangled import Disentangled, widened
 from dfi.methods.row_models import straight_design
-from dfi.methods.units import score_membership
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -41,8 +41,8 @@ from sklearn.linear_model import LinearRegression
 from sklearn.preprocessing import StandardScaler
 
 from dfi._data import read_folds
+from dfi._learners.stack import SuperLearner
 from dfi._models.learners import predicts_classes, resolve_learner
-from dfi._models.stack import SuperLearner
 from dfi._models.submodels import (
     fit_on_columns,
     is_least_squares,

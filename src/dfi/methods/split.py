@@ -37,6 +37,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dfi._latent.latent_units import unit_shares
+from dfi._latent.units import score_membership
 from dfi._latent.walks import Parts, explained_parts
 from dfi._lines.base import LineModel, Lines, Reference
 from dfi._parameters import argument
@@ -45,7 +46,6 @@ from dfi._scoring.forms import CROSSED, Stretch
 from dfi._scoring.pairs import Additive, draw_quantiles
 from dfi._scoring.scores import LineModels, Task, fold_lines, pool
 from dfi.methods.pairs import held_apart, projection_terms, refuse_pairs
-from dfi.methods.units import score_membership
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -10,12 +10,12 @@ import numpy as np
 
 from dfi._data import source
 from dfi._data.levels import constant_columns
+from dfi._diagnosis.fidelity import keeping_variance
+from dfi._latent.units import score_membership
 from dfi._parameters import argument
 from dfi._scoring.forms import CROSSED, ScoreForm
 from dfi._scoring.scores import LineModels, Task, common_gain, gained_rows, pool
 from dfi._scoring.swapped import Corrected, Side, corrected
-from dfi.methods.fidelity import keeping_variance
-from dfi.methods.units import score_membership
 from dfi.transports import resolve_transport
 from dfi.transports.base import Transport, TransportChoice
 

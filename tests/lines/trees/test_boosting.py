@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from dfi._data.table import read_table
+from dfi._learners.boosting import LeastSquaresBoosting, ObliqueBoosting
 from dfi._lines.choose import Quadrature, line_model
 from dfi._lines.closed_form import MappedLines
 from dfi._lines.trees import TreeLines
-from dfi._models.boosting import LeastSquaresBoosting, ObliqueBoosting
 from dfi._models.predictor import predictor_for
 
 from .conftest import make_lines, twin

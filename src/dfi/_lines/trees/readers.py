@@ -37,6 +37,8 @@ from sklearn.model_selection import GridSearchCV, RandomizedSearchCV
 from sklearn.pipeline import Pipeline
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
+from dfi._learners.boosting import LeastSquaresBoosting
+from dfi._learners.temperature import TemperatureScaled
 from dfi._lines.trees.ensemble import (
     LevelRule,
     Link,
@@ -52,8 +54,6 @@ from dfi._lines.trees.ensemble import (
     softmax_of,
 )
 from dfi._lines.trees.pipelines import read_pipeline
-from dfi._models.boosting import LeastSquaresBoosting
-from dfi._models.temperature import TemperatureScaled
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence

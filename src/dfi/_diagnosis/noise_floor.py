@@ -1,0 +1,352 @@
+r"""What a column of pure noise scores here: probes that no model has ever read.
+
+A few probe columns are put beside the table: a normal one and a permuted copy of one feature of
+every kind the table has. The transport is fitted again with them, by the same design on the same
+rows, and the probes are scored as if they were features. Their true scores are 0. What they are
+given all the same comes from chance correlations: line ``j`` of a probe moves the real columns by
+:math:`\ell_j = O(n^{-1/2})`, and a model with sharp steps answers. The reported scores come from
+the transport without probes and do not change.
+
+Only the lines of the probes are new. With the latent scores :math:`\phi_j` of the features as
+reported, the attributed score of probe ``l`` is
+
+.. math:: \phi_{X_l} = \sum_{j\ \mathrm{probe}} W_{lj}^2 \phi_{Z_j}
+          + \sum_{j\ \mathrm{feature}} W_{lj}^2 \phi_{Z_j},
+
+with the influence of the fitted transport as in :mod:`dfi._scoring.map_error`; the
+sensitivity of a probe's line mean to tilting its line comes from the Hermite short cut of
+:mod:`dfi._scoring.sensitivity`. Under a copula the slope of the probe's margin is taken at its
+mean.
+
+A transport that finds the probes independent of everything moves nothing along their lines: the
+scores are then exactly 0, and no model is asked.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from scipy import stats
+
+from dfi._data.columns import Column
+from dfi._findings import Finding, in_percent, listed
+from dfi._latent.probes import score_probes
+from dfi._models.seeds import named_seed
+from dfi.inference.influence import standard_errors
+from dfi.inference.tests import adjust_p_values, p_values
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from dfi._data.table import Table
+    from dfi._data.weights import Weights
+    from dfi._diagnosis.totals import Totals
+    from dfi._scoring.scores import ReadFold, Task
+    from dfi._types import Bools, Floats, Ints
+    from dfi.transports.base import FittedTransport
+
+LEVEL = 0.01
+"""Probability of calling a probe's score significant where it is chance, over all probes (Holm)."""
+
+NOMINAL = 0.05
+"""A probe above zero at this level, unadjusted, is a floor that features are compared with."""
+
+MOST_LEVELS = 20
+"""A category with more levels is not copied where there is a smaller one."""
+
+ROUNDING = 1e-10
+"""Scores and errors below this share of the features' largest are rounding."""
+
+
+@dataclass(frozen=True)
+class Probe:
+    """One probe and its score.
+
+    ``kind`` is ``"normal"``, ``"real"``, ``"levels"`` (integers, booleans, two levels) or
+    ``"category"``; ``like`` the feature that it is a permuted copy of. ``score`` is attributed,
+    ``p_adj`` is adjusted for the number of probes (Holm), ``share`` is of the outcome's variance.
+    """
+
+    kind: str
+    like: str | None
+    score: float
+    se: float
+    p: float
+    p_adj: float
+    latent: float
+    share: float
+
+
+@dataclass(frozen=True)
+class NoiseFloor:
+    """What noise scores: the probes, and on how many rows their lines were averaged."""
+
+    probes: tuple[Probe, ...]
+    n_rows: int
+
+    @property
+    def floor(self) -> float:
+        return max(0.0, *(probe.score for probe in self.probes))
+
+    @property
+    def upper(self) -> float:
+        """The largest upper 95 % bound of a probe's score."""
+        width = float(stats.norm.ppf(0.95))
+        return max(0.0, *(probe.score + width * probe.se for probe in self.probes))
+
+    @property
+    def significant(self) -> tuple[Probe, ...]:
+        return tuple(probe for probe in self.probes if probe.p_adj <= LEVEL)
+
+    @property
+    def raised(self) -> float:
+        return max(0.0, *(probe.score for probe in self.probes if probe.p <= NOMINAL), 0.0)
+
+    def as_dict(self) -> dict[str, object]:
+        """Return the values for a result's diagnostics."""
+        return {
+            "probes": [asdict(probe) for probe in self.probes],
+            "floor": self.floor,
+            "upper": self.upper,
+            "n_rows": self.n_rows,
+            "level": LEVEL,
+        }
+
+
+@dataclass(frozen=True)
+class ProbedTable:
+    """The explained rows with probe columns on the right.
+
+    ``constant`` tells which columns of the matrix do not vary, ``probes`` the kind of each probe,
+    what it is like, and its columns in the matrix; ``units`` are those of the transport, probes
+    last.
+    """
+
+    table: Table
+    units: tuple[Column, ...]
+    constant: Bools
+    probes: tuple[tuple[str, str | None, tuple[int, ...]], ...]
+
+    @property
+    def n_columns(self) -> int:
+        return sum(len(positions) for _, _, positions in self.probes)
+
+
+def probed_table(
+    table: Table,
+    units: tuple[Column, ...],
+    rows: Ints,
+    weights: Weights,
+    constant: Bools,
+    seed: np.random.SeedSequence,
+) -> ProbedTable:
+    """Put probes beside the explained ``rows`` of a table.
+
+    Values are permuted among rows that count; each probe draws from a child of the seed of its own
+    name. ``units`` are what is disentangled, ``constant`` tells the matrix columns that do not vary
+    among the rows.
+    """
+    matrix = table.matrix[rows]
+    counted = np.flatnonzero(weights.values > 0)
+    width = matrix.shape[1]
+    normal = np.random.default_rng(named_seed(seed, "normal")).standard_normal(len(rows))
+    blocks, masks = [normal[:, None]], [np.zeros(1, dtype=bool)]
+    taken = [*table.names, *(unit.name for unit in units)]
+    first = _new_name("probe normal", taken)
+    columns = [Column(first, first, "real", (), (width,))]
+    kinds: list[tuple[str, str | None]] = [("normal", None)]
+    for kind, unit in _models_of_probes(units, matrix, constant).items():
+        source = units[unit]
+        positions = list(source.positions)
+        order = np.random.default_rng(named_seed(seed, kind)).permutation(counted)
+        block = matrix[:, positions].copy()
+        block[counted] = block[order]
+        start = width + sum(part.shape[1] for part in blocks)
+        name = _new_name(f"probe {kind}", taken)
+        places = tuple(range(start, start + len(positions)))
+        columns.append(replace(source, name=name, label=name, positions=places))
+        blocks.append(block)
+        masks.append(constant[positions])
+        kinds.append((kind, source.name))
+    return ProbedTable(
+        table=replace(
+            table,
+            matrix=np.concatenate([matrix, *blocks], axis=1),
+            columns=(*table.columns, *columns),
+            present=None if table.present is None else table.present[rows],
+        ),
+        units=(*units, *columns),
+        constant=np.concatenate([constant, *masks]),
+        probes=tuple(
+            (kind, like, column.positions)
+            for (kind, like), column in zip(kinds, columns, strict=True)
+        ),
+    )
+
+
+def _new_name(name: str, taken: Sequence[str]) -> str:
+    """Return a name that no column has: designs may know columns by name."""
+    while name in taken:
+        name += "_"
+    return name
+
+
+def _models_of_probes(units: tuple[Column, ...], matrix: Floats, constant: Bools) -> dict[str, int]:
+    """Return the unit to copy for each kind: the one with most values, or most levels."""
+    found: dict[str, tuple[tuple[bool, int], int]] = {}
+    for unit, column in enumerate(units):
+        if constant[list(column.positions)].all():
+            continue
+        if column.width > 1:
+            kind = "category" if column.kind == "categorical" else "several columns"
+            # with a cap: a probe of 500 levels would cost as much as 500 columns
+            size = (column.width <= MOST_LEVELS, min(column.width, MOST_LEVELS))
+            size = size if size[0] else (False, -column.width)
+        else:
+            kind = "real" if column.kind == "real" else "levels"
+            size = (True, len(np.unique(matrix[:, column.positions[0]])))
+        if kind not in found or size > found[kind][0]:
+            found[kind] = (size, unit)
+    return {kind: unit for kind, (_, unit) in found.items()}
+
+
+def noise_floor(
+    transport: FittedTransport,
+    probed: ProbedTable,
+    latent_influence: Floats,
+    folds: Sequence[ReadFold],
+    task: Task,
+    *,
+    variance: float,
+    stretch: float = 1.0,
+) -> NoiseFloor:
+    """Fit the transport with the probes and score them.
+
+    ``transport`` was fitted without probes; ``folds`` are the models, and the rows on
+    which the probes' lines are averaged. The rows of ``task`` are those of ``probed`` and of the
+    features' ``latent_influence``; ``variance`` is the outcome's, ``stretch`` the factor of all
+    scores.
+    """
+    found = score_probes(
+        transport, probed.table.matrix, probed.units, probed.constant,
+        [positions for _, _, positions in probed.probes], latent_influence, folds, task, stretch,
+    )  # fmt: skip
+    error = task.weights.take(task.explained).standard_error(latent_influence).max()
+    floor = _summary(probed, found.values, found.weights, error, variance)
+    if found.refits is None or all(probe.p > NOMINAL for probe in floor.probes):
+        return floor
+    return _summary(probed, found.refits(), found.weights, error, variance)
+
+
+def _summary(
+    probed: ProbedTable, both: Floats, weights: Weights, largest_error: float, variance: float
+) -> NoiseFloor:
+    """Test the probes' scores; ``both`` are the influence values of latent and attributed ones."""
+    weights = weights.settled(both)
+    values = weights.mean(both)
+    errors = standard_errors(both, weights)
+    rounding = (errors <= ROUNDING * largest_error) & (np.abs(values) <= ROUNDING * variance)
+    values[rounding], errors[rounding] = 0.0, 0.0
+    count = len(probed.probes)
+    scores, errors = values[count:], errors[count:]
+    kinds = [(kind, like) for kind, like, _ in probed.probes]
+    return NoiseFloor(
+        _tested(kinds, scores, errors, values[:count], variance, weights.degrees), len(both)
+    )
+
+
+def _tested(
+    kinds: Sequence[tuple[str, str | None]],
+    scores: Floats,
+    errors: Floats,
+    latent: Floats,
+    variance: float,
+    degrees: float = np.inf,
+) -> tuple[Probe, ...]:
+    p = p_values(scores, errors, alternative="greater", degrees=degrees)
+    shares = scores / variance if variance > 0 else np.full(len(scores), np.nan)
+    columns = zip(scores, errors, p, adjust_p_values(p, "holm"), latent, shares, strict=True)
+    return tuple(
+        Probe(*kind, *map(float, numbers)) for kind, numbers in zip(kinds, columns, strict=True)
+    )
+
+
+SIGNIFICANT = 0.05
+"""Level, after Holm, at which features are called significant."""
+
+
+def below_noise(
+    floor: NoiseFloor, influence: Floats, names: Sequence[str], weights: Weights
+) -> tuple[str, ...]:
+    """Return the features that are called significant and score no more than noise."""
+    scores = weights.mean(influence)
+    weights = weights.settled(influence)
+    errors = standard_errors(influence, weights)
+    p = p_values(scores, errors, alternative="greater", degrees=weights.degrees)
+    significant = adjust_p_values(p, "holm") <= SIGNIFICANT
+    smaller = significant & (scores < floor.raised)
+    return tuple(name for name, small in zip(names, smaller, strict=True) if small)
+
+
+def noise(floor: NoiseFloor, totals: Totals) -> Finding:
+    """Say what noise scores, and where a test takes it for signal."""
+    if floor.significant:
+        worst = max(floor.significant, key=lambda probe: probe.score)
+        return Finding(
+            "noise",
+            "distrust",
+            f"a column of pure noise ({describe_probe(worst)}) scores {in_percent(worst.share)} of "
+            f"{totals.whole} here, and a test would call it significant (adjusted p "
+            f"{worst.p_adj:.2g})",
+            {"share": worst.share, "p_adj": worst.p_adj},
+            "No score of that size or smaller is a finding",
+        )
+    count = len(floor.probes)
+    if floor.upper == 0.0:
+        what = (
+            f"pure noise scores exactly 0 here: {count} columns of it were added, and the "
+            "transport finds them independent of every feature"
+        )
+        return Finding("noise", "note", what, {"floor": 0.0})
+    share = f" ({in_percent(floor.floor / totals.variance)} of {totals.whole})"
+    return Finding(
+        "noise",
+        "note",
+        f"a column of pure noise scores up to {floor.floor:.3g}{share * (totals.variance > 0)} "
+        f"here, and at most {floor.upper:.3g} with a confidence of 95 %: {count} of them, normal "
+        f"numbers and permuted copies of features, were scored on {floor.n_rows} rows",
+        {"floor": floor.floor, "upper": floor.upper},
+    )
+
+
+def smaller_than_noise(floor: NoiseFloor, below: tuple[str, ...], totals: Totals) -> Finding | None:
+    """Say which features a test calls significant although they score less than noise."""
+    if not below:
+        return None
+    several = len(below) > 1
+    return Finding(
+        "below noise",
+        "distrust",
+        f"{listed(below)} {'are' if several else 'is'} significant, but "
+        f"{'score' if several else 'scores'} less than pure noise does here "
+        f"({in_percent(floor.raised / totals.variance)} of {totals.whole})",
+        {"share": floor.raised / totals.variance},
+        about=below,
+    )
+
+
+def describe_probe(probe: Probe) -> str:
+    return "normal numbers" if probe.like is None else f"a permuted copy of {probe.like!r}"
+
+
+def joined_floor(floors: Sequence[dict[str, Any]], variance: float) -> NoiseFloor:
+    """Return what noise scores for several classes together; their errors add up too."""
+    scores, errors, latent = (
+        np.sum([[probe[key] for probe in floor["probes"]] for floor in floors], axis=0)
+        for key in ("score", "se", "latent")
+    )
+    kinds = [(probe["kind"], probe["like"]) for probe in floors[0]["probes"]]
+    probes = _tested(kinds, scores, errors, latent, variance)
+    return NoiseFloor(probes, min(floor["n_rows"] for floor in floors))

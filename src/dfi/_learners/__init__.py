@@ -1,0 +1,1 @@
+"""The default learner: a stack, its members, and the families and links they are fitted by."""
