@@ -7,6 +7,10 @@ has the influence values
 
 a linear combination of the columns, so what score and total share cancels. Where the total is
 not clearly above 0 a share of it means nothing.
+
+Parts of a whole are not negative, and estimates of parts that are nearly 0 may be. What is shown
+is the nearest point of the simplex (:func:`on_simplex`). Tests, standard errors and contrasts are
+those of the estimates themselves.
 """
 
 from __future__ import annotations
@@ -41,6 +45,9 @@ Chosen by coverage and width of parts of 300 rows of 34 real tables (``benchmark
 
 EXACT = 1e-9
 """Standard errors of shares that are rounding: all features together have a share of 1."""
+
+ADDS_UP = 1e-6
+"""How far a sum of shares may be from 1 and still be one of all of them."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -125,6 +132,32 @@ class Shares:
             "z": z_statistics(self.values, widened),
             "p": p_values(self.values, widened, alternative=alternative, degrees=self.degrees),
         }
+
+
+def on_simplex(values: Floats) -> Floats:
+    r"""Return the nearest shares that are not negative and add up to 1.
+
+    :math:`\max(r_l - \theta, 0)`: what negative estimates lack is taken from all others alike, so
+    the order stays. Estimates that do not add up to 1 are cut off at 0 and 1.
+    """
+    if not np.any(values < 0.0) or abs(float(values.sum()) - 1.0) > ADDS_UP:
+        return np.clip(values, 0.0, 1.0)
+    largest = -np.sort(-values)
+    excess = (np.cumsum(largest) - 1.0) / np.arange(1, len(values) + 1)
+    return np.asarray(np.maximum(values - excess[largest > excess][-1], 0.0))
+
+
+def bounded(columns: dict[str, Floats], shares: Floats) -> dict[str, Floats]:
+    """Return columns of shares with others in their place; intervals are in [0, 1] and hold them.
+
+    Where the ends are unknown they stay so.
+    """
+    low, high = np.clip(columns["ci_low"], 0.0, 1.0), np.clip(columns["ci_high"], 0.0, 1.0)
+    return columns | {
+        "share": shares,
+        "ci_low": np.minimum(low, shares),
+        "ci_high": np.maximum(high, shares),
+    }
 
 
 def beside(first: InfluenceRows, second: InfluenceRows) -> InfluenceRows:

@@ -312,7 +312,9 @@ class Importance(Questions, Exports):
         unit's part of what is explained is :math:`u_l = (y - \eta + \tfrac12 e)\,2\psi_l`, for two
         models the mean of both products (:mod:`dfi._latent.walks`). Shares :math:`r_l = \bar u_l
         / \bar u^D` have the influence values :math:`u^r_{il} = r_l + (u_{il} - r_l u^D_i)/\bar
-        u^D`: part and total come from the same rows, so common error cancels. Tests are one-sided.
+        u^D`: part and total come from the same rows, so common error cancels. Parts cannot be
+        negative: where an estimate is, ``share`` is the nearest point at which none is. Errors and
+        tests, which are one-sided, are those of the estimates.
 
         Parameters
         ----------
@@ -337,7 +339,7 @@ class Importance(Questions, Exports):
           feature  share    se  ci_low  ci_high
         0      x0   0.69  0.02    0.65     0.73
         1      x1   0.31  0.02    0.27     0.35
-        2      x2  -0.00  0.00   -0.00     0.00
+        2      x2   0.00  0.00    0.00     0.00
         """
         columns = share_table(self, of, level)
         if not columns:
@@ -389,7 +391,7 @@ class Importance(Questions, Exports):
           feature  share  score    se
         0      x0   0.69  16.58  1.57
         1      x1   0.31   7.46  1.12
-        2      x2  -0.00  -0.01  0.02
+        2      x2   0.00  -0.01  0.02
         """
         options: dict[str, Any] = {
             "level": level,

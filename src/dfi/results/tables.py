@@ -9,7 +9,7 @@ import numpy as np
 
 from dfi._checks import did_you_mean
 from dfi.inference.ranks import rank_sets
-from dfi.inference.shares import Shares, is_clear, shares_of
+from dfi.inference.shares import Shares, bounded, is_clear, on_simplex, shares_of
 from dfi.inference.tests import Adjustment, Estimate, adjust_p_values, estimate_of, estimate_one
 
 if TYPE_CHECKING:
@@ -97,6 +97,11 @@ def ratios(
     return replace(shares_of(units, total, parts), learning=learning)
 
 
+def has_parts(result: Importance) -> bool:
+    """Return whether shares are of parts of one whole, none of which is negative."""
+    return result.parts is not None and result.nonnegative
+
+
 def contrast_of(result: Importance, of: ShareOf | None, signs: Floats) -> Estimate:
     """Return a combination (1, p) of scores, or of shares of a total, with a two-sided test."""
     options: dict[str, Any] = {
@@ -138,6 +143,8 @@ def share_table(
         expansion=expansion,
         null_share=result.quality.outcome_variance / size,
     )
+    if of == "explained" and has_parts(result):
+        columns = bounded(columns, on_simplex(found.values))
     known = result._units.known
     for key in ("se", "ci_low", "ci_high", "z", "p"):
         columns[key] = np.where(known, columns[key], np.nan)

@@ -30,12 +30,12 @@ from scipy.spatial.distance import squareform
 
 from dfi._docstrings import exemplified
 from dfi._parameters import validated
-from dfi.inference.shares import CLEAR
+from dfi.inference.shares import CLEAR, bounded
 from dfi.results import words
 from dfi.results.columns import JOINS, frame_of, lists
 from dfi.results.file import FrozenRecord, thaw
 from dfi.results.numbers import SHOWN_ROWS, bare_percent, more_text, text_table
-from dfi.results.tables import NO_SIGNAL, ratios
+from dfi.results.tables import NO_SIGNAL, ratios, share_table
 from dfi.results.views import UNATTRIBUTED, attribution_of, leading, members_of, overlaps, shorten
 
 if TYPE_CHECKING:
@@ -298,12 +298,13 @@ def signal_tree(result: Importance, top: int | None = None) -> SignalTree:
     for row, group in zip(membership, groups_of(links), strict=True):
         row[chosen[group]] = 1.0
     columns = {name: np.zeros(0) for name in ("share", "ci_low", "ci_high")}
+    shown = share_table(result)["share"]
     shares = ratios(result, "explained", membership) if len(links) else None
     if shares is not None:
         columns = shares.columns(result.level, nonnegative=result.nonnegative)
-        columns["ci_high"] = np.minimum(columns["ci_high"], 1.0)  # parts add up to the whole
         for end in ("ci_low", "ci_high"):
             columns[end] = np.where(shares.errors == 0.0, shares.values, columns[end])
+        columns = bounded(columns, np.minimum(membership @ shown, 1.0))
     inside = {
         name: tuple(member["name"] for member in unit["members"])
         for name, unit in members_of(result).items()
@@ -311,7 +312,7 @@ def signal_tree(result: Importance, top: int | None = None) -> SignalTree:
     }
     return SignalTree(
         names=tuple(result.names[k] for k in chosen),
-        shares=result.parts.mean[chosen] / whole.mean[0],
+        shares=shown[chosen],
         similarities=found,
         links=links,
         similarity=1.0 - joins[:, 2],
