@@ -81,7 +81,7 @@ def _leaked_order(task: Task, rows: Ints) -> Finding | None:
 
 
 def _centred(values: Floats) -> Floats:
-    return values - values.mean()
+    return np.asarray(values - values.mean())
 
 
 def _leaked_sum(task: Task, rows: Ints) -> Finding | None:

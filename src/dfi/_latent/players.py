@@ -25,9 +25,10 @@ the main effect says of them and of all rows, so their choice matters for intera
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import cached_property, singledispatch
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -90,33 +91,52 @@ class LocalRows:
     rest: Floats
 
 
-class Players(Protocol):
+class Players(ABC):
     """The latent units of a fitted transport, as a model's players."""
 
-    base: float
-    spread: float
-    floor: float
+    def __init__(
+        self,
+        transport: StraightTransport | BlockTransport,
+        model: LineModel,
+        matrix: Floats,
+        norms: Floats,
+        mass: Floats,
+        background: int,
+        seed: np.random.SeedSequence,
+    ) -> None:
+        self.geometry, self.model = transport.geometry, model
+        self.offsets, self.offset_weights = self.geometry.offsets
+        reference = spread_sample(matrix, norms, mass, MOST_REFERENCE)
+        value = model.predict(transport.points(reference.matrix))
+        self.base = float(reference.share @ value)
+        self.spread = float(np.sqrt(reference.share @ (value - self.base) ** 2))
+        self.floor = rounding_floor(value)
+        self.background = spread_sample(matrix, norms, mass, background)
+        self.seed = seed
 
     @property
+    @abstractmethod
     def n_units(self) -> int:
         """How many players there are."""
 
+    @abstractmethod
     def latent_rows(self, matrix: Floats) -> LatentRows:
         """Return what Shapley values of rows are made of."""
 
+    @abstractmethod
     def shared(self, psi: Floats, matrix: Floats) -> Floats:
         """Return latent values shared out to the units."""
 
+    @abstractmethod
     def coalitions(self, matrix: Floats) -> LatentGame:
         """Return the model at rows that are mixed with those of the background."""
 
-    @property
-    def background(self) -> Sample:
-        """The rows that stand for the others."""
-
-    @property
+    @cached_property
     def background_rows(self) -> LatentRows:
-        """What Shapley values of the background are made of."""
+        return self.latent_rows(self.background.matrix)
+
+    def means(self, moments: LineMoments) -> Floats:
+        return np.asarray(np.tensordot(self.offset_weights, moments.mean, axes=1))
 
 
 @dataclass(frozen=True)
@@ -191,7 +211,7 @@ def _explained(
 
 
 @players_of.register(StraightTransport)
-class StraightPlayers:
+class StraightPlayers(Players):
     """Coordinates whose lines are straight, in feature or in score space."""
 
     def __init__(
@@ -206,32 +226,16 @@ class StraightPlayers:
         background: int,
         seed: np.random.SeedSequence,
     ) -> None:
-        mass = weights.values
-        self.transport, self.geometry = transport, transport.geometry
-        self.model = transport.line_model(model, options)
+        self.transport = transport
         self.membership = transport.membership(columns)
-        norms = self.geometry.standardize(transport.points(matrix)) ** 2
-        reference = spread_sample(matrix, norms, mass, MOST_REFERENCE)
-        value = self.model.predict(transport.points(reference.matrix))
-        self.base = float(reference.share @ value)
-        self.spread = float(np.sqrt(reference.share @ (value - self.base) ** 2))
-        self.floor = rounding_floor(value)
-        self._background = spread_sample(matrix, norms, mass, background)
-        self._seed = seed
+        norms = transport.geometry.standardize(transport.points(matrix)) ** 2
+        read = transport.line_model(model, options)
+        super().__init__(transport, read, matrix, norms, weights.values, background, seed)
         self.shares = _shares(self.geometry.attribution**2)
-        self.offsets, self.offset_weights = self.geometry.offsets
 
     @property
     def n_units(self) -> int:
         return self.geometry.n_latent
-
-    @property
-    def background(self) -> Sample:
-        return self._background
-
-    @cached_property
-    def background_rows(self) -> LatentRows:
-        return self.latent_rows(self._background.matrix)
 
     def _lines(self, points: Floats) -> Lines:
         latent = np.ascontiguousarray(self.geometry.encode(points))
@@ -241,24 +245,18 @@ class StraightPlayers:
     @cached_property
     def _of_background(self) -> tuple[Lines, Floats]:
         """The lines of the background, and the mean of each coordinate's curve."""
-        lines = self._lines(self.transport.points(self._background.matrix))
-        return lines, self._background.share @ self._means(self.model.moments(lines))
-
-    def _means(self, moments: LineMoments) -> Floats:
-        return np.asarray(np.tensordot(self.offset_weights, moments.mean, axes=1))
+        lines = self._lines(self.transport.points(self.background.matrix))
+        return lines, self.background.share @ self.means(self.model.moments(lines))
 
     def latent_rows(self, matrix: Floats) -> LatentRows:
-        """Return what Shapley values of rows are made of."""
         points = self.transport.points(matrix)
         lines = self._lines(points)
         value = self.model.predict(points)
-        change = value[:, None] - self._means(self.model.moments(lines))
-        return LatentRows(value, change, self._main(lines.latent))
-
-    def _main(self, latent: Floats) -> Floats:
-        lines, middle = self._of_background
-        share, weights = self._background.share, self.offset_weights
-        return kernel_curves(self.model, lines, share, weights, latent) - middle
+        change = value[:, None] - self.means(self.model.moments(lines))
+        background, middle = self._of_background
+        share, weights = self.background.share, self.offset_weights
+        main = kernel_curves(self.model, background, share, weights, lines.latent) - middle
+        return LatentRows(value, change, main)
 
     def shared(self, psi: Floats, matrix: Floats) -> Floats:
         """Return latent values shared out to the columns, and these added up to units."""
@@ -266,10 +264,9 @@ class StraightPlayers:
         return np.asarray(psi @ self.shares.T @ self.membership)
 
     def coalitions(self, matrix: Floats) -> _StraightGame:
-        """Return the model at rows that are mixed with those of the background."""
         lines, _ = self._of_background
         points = self.transport.points(matrix)
-        noise = _null_noise(self.geometry.null, lines.latent.shape, self._seed)
+        noise = _null_noise(self.geometry.null, lines.latent.shape, self.seed)
         return _StraightGame(self, points, self.geometry.encode(points), lines.latent + noise)
 
 
@@ -338,7 +335,7 @@ class _StraightGame:
 
 
 @players_of.register(BlockTransport)
-class BlockPlayers:
+class BlockPlayers(Players):
     """Units of several columns, each replaced as one."""
 
     def __init__(
@@ -355,38 +352,22 @@ class BlockPlayers:
     ) -> None:
         del options
         mass = weights.values
-        self.transport, self.geometry = transport, transport.geometry
-        self.model = transport.line_model(model)
-        self.n_columns = len(columns)
+        self.transport, self.n_columns = transport, len(columns)
         self.places = transport.inner.places
-        self.joints = transport.joints([(k,) for k in range(self.n_units)], matrix.shape[1])
         whitened = transport.inner.encode(matrix)
         norms = np.stack([np.sum(whitened[:, k] ** 2, axis=1) for k in self.places], axis=1)
-        reference = spread_sample(matrix, norms, mass, MOST_REFERENCE)
-        value = self.model.predict(reference.matrix)
-        self.base = float(reference.share @ value)
-        self.spread = float(np.sqrt(reference.share @ (value - self.base) ** 2))
-        self.floor = rounding_floor(value)
-        self._background = spread_sample(matrix, norms, mass, background)
+        read = transport.line_model(model)
+        super().__init__(transport, read, matrix, norms, mass, background, seed)
+        self.joints = transport.joints([(k,) for k in range(self.n_units)], matrix.shape[1])
         self.contexts = spread_sample(matrix, norms, mass, min(CONTEXTS, background))
         self.centre = spread_sample(matrix, norms, mass, MOST_CENTRED)
-        self._seed = seed
         self.single = [t for t, place in enumerate(self.places) if len(place) == 1]
         self.several = [t for t, place in enumerate(self.places) if len(place) > 1]
         self.even = _shares(transport.even_shares())
-        self.offsets, self.offset_weights = self.geometry.offsets
 
     @property
     def n_units(self) -> int:
         return len(self.transport.inner.blocks)
-
-    @property
-    def background(self) -> Sample:
-        return self._background
-
-    @cached_property
-    def background_rows(self) -> LatentRows:
-        return self.latent_rows(self._background.matrix)
 
     def _lines(self, matrix: Floats, latent: Floats) -> Lines:
         coordinates = np.array([self.places[t][0] for t in self.single], dtype=np.intp)
@@ -398,23 +379,20 @@ class BlockPlayers:
             np.ascontiguousarray(self.offsets[:, coordinates]),
         )
 
-    def _means(self, moments: LineMoments) -> Floats:
-        return np.asarray(np.tensordot(self.offset_weights, moments.mean, axes=1))
-
     @cached_property
     def _of_background(self) -> tuple[Lines, Floats]:
-        rows = self._background.matrix
+        rows = self.background.matrix
         lines = self._lines(rows, self.transport.encode(rows))
-        return lines, self._background.share @ self._means(self.model.moments(lines))
+        return lines, self.background.share @ self.means(self.model.moments(lines))
 
     def _noisy(self, sample: Sample) -> Floats:
         """Return the coordinates of rows, with the random parts of theirs and of another row."""
         latent = self.transport.encode(sample.matrix)
-        return latent + _null_noise(self.geometry.null, latent.shape, self._seed)
+        return latent + _null_noise(self.geometry.null, latent.shape, self.seed)
 
     @cached_property
     def _giving(self) -> Floats:
-        return self._noisy(self._background)
+        return self._noisy(self.background)
 
     @cached_property
     def _taking(self) -> Floats:
@@ -435,12 +413,12 @@ class BlockPlayers:
 
     def _replaced(self, joint: Joint, matrix: Floats, latent: Floats) -> Floats:
         """Return the mean prediction of rows with a unit from each row of the background, (n,)."""
-        share = self._background.share
+        share = self.background.share
         found = np.empty(len(matrix))
         size = POINTS_AT_ONCE // (len(share) * matrix.shape[1])
         for part in blocks(len(matrix), size):
             chosen = np.tile(np.arange(len(share)), (len(matrix[part]), 1))
-            donors = Donors(self._giving, self._background.matrix, share, chosen)
+            donors = Donors(self._giving, self.background.matrix, share, chosen)
             points = replaced_rows(matrix[part], latent[part], donors, joint)
             found[part] = self.model.predict(points).reshape(-1, len(share)) @ share
         return found
@@ -448,7 +426,7 @@ class BlockPlayers:
     @cached_property
     def _centres(self) -> dict[int, _Centre]:
         """What the placed values of each unit of several columns are centred by."""
-        centre, donors = self.centre, self._background
+        centre, donors = self.centre, self.background
         latent, giving = self.transport.encode(centre.matrix), self.transport.encode(donors.matrix)
         found = {}
         for t in self.several:
@@ -460,14 +438,13 @@ class BlockPlayers:
         return found
 
     def latent_rows(self, matrix: Floats) -> LatentRows:
-        """Return what Shapley values of rows are made of."""
         latent, value = self.transport.encode(matrix), self.model.predict(matrix)
         change, main = np.zeros((2, len(matrix), self.n_units))
         if self.single:
             lines = self._lines(matrix, latent)
-            change[:, self.single] = value[:, None] - self._means(self.model.moments(lines))
+            change[:, self.single] = value[:, None] - self.means(self.model.moments(lines))
             background, middle = self._of_background
-            share, weights = self._background.share, self.offset_weights
+            share, weights = self.background.share, self.offset_weights
             found = kernel_curves(self.model, background, share, weights, lines.latent)
             main[:, self.single] = found - middle
         for t in self.several:
@@ -529,7 +506,7 @@ class _BlockGame:
         moved += np.repeat(matrix, len(given), axis=0)
         for t, joint in enumerate(players.joints):
             for own, encoder, decoder in joint.remainders:
-                rest = players._background.matrix[np.ix_(others, own)] - matrix[:, None, own]
+                rest = players.background.matrix[np.ix_(others, own)] - matrix[:, None, own]
                 rest = (rest - rest @ encoder @ decoder) * given[:, t][:, None]
                 moved[:, own] += rest.reshape(-1, len(own))
         return players.model.predict(moved).reshape(-1, len(given))

@@ -25,7 +25,7 @@ import math
 from abc import abstractmethod
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -358,21 +358,15 @@ class _LinearDesign(Whitening):
     ) -> LinearTransport | BlockTransport:
         if is_summed(len(matrix), like):
             return self._fit_sums(MatrixSource(matrix, weights), constant, columns, like)
-        if columns is not None and self.disentangles_units:
-            single = isinstance(like, BlockTransport)
-            found = self._fit_units(matrix, weights, constant, columns, like, single=single)
-            if found is not None:
-                return found
-        return self.by_column(matrix, weights, constant, columns=columns, like=like)
+        return self._fit_rows(_Rows(matrix, weights), constant, columns, like)
 
     def fit_blocks(
         self, matrix: Floats, weights: Weights, constant: Bools, columns: Sequence[Column]
-    ) -> FittedTransport:
+    ) -> LinearTransport | BlockTransport:
         if is_summed(len(matrix)):
             source = MatrixSource(matrix, weights)
             return self._fit_sums(source, constant, columns, None, single=True)
-        found = self._fit_units(matrix, weights, constant, columns, None, single=True)
-        return super().fit_blocks(matrix, weights, constant, columns) if found is None else found
+        return self._fit_rows(_Rows(matrix, weights), constant, columns, None, single=True)
 
     def check_source(self, source: RowSource) -> None:
         """Take rows wherever they are."""
@@ -415,10 +409,9 @@ class _LinearDesign(Whitening):
         each = source.reduce(
             GroupedMomentsOf(sample.pivot, groups), "moments without each group"
         ).without_each()
-        single = isinstance(like, BlockTransport)
         for g, moments in enumerate(each):
             sums = _Sums(source, sample, moments, without=(groups, g))
-            refit = self._from_moments(sums, constant, columns, like, single=single)
+            refit = self._without_law(sums, constant, columns, like)
             yield self._with_law_of(like, refit, source, sample, (groups, g))
 
     def _with_law_of(
@@ -448,83 +441,24 @@ class _LinearDesign(Whitening):
         single: bool = False,
     ) -> LinearTransport | BlockTransport:
         sample = _Sampled.of(source)
-        moments = source.reduce(MomentsOf(sample.pivot), "moments")
-        single = single or isinstance(like, BlockTransport)
-        sums = _Sums(source, sample, moments)
-        found = self._from_moments(sums, constant, columns, like, single=single)
+        sums = _Sums(source, sample, source.reduce(MomentsOf(sample.pivot), "moments"))
+        found = self._without_law(sums, constant, columns, like, single=single)
         if self.coupling()[0] != "empirical":
             return found
         edges = _edges_like(found, like, sample)
         return _with_cells(found, source.reduce(LawCellsOf(found, edges), "laws"), edges)
 
-    def _from_moments(
+    def _fit_rows(
         self,
-        sums: _Sums,
+        rows: _Rows,
         constant: Bools,
         columns: Sequence[Column] | None,
         like: FittedTransport | None,
         *,
-        single: bool,
+        single: bool = False,
     ) -> LinearTransport | BlockTransport:
-        moments, active = sums.moments, np.flatnonzero(~constant)
-        if columns is not None and (self.disentangles_units or single):
-            known = like.inner if isinstance(like, BlockTransport) else None
-            inner = units_of_moments(
-                moments, constant, columns, sums.size, single=single, like=known
-            )
-            if inner is not None:
-                even = self.attribution == "isotropic"
-                if self._is_wide(inner, sums.size, like):
-                    inner, linear = self._among_columns(
-                        *sums.standardized(active), active, columns, like
-                    )
-                    return BlockTransport(self, active, inner, linear, even)
-                kept = selected_units(like, inner.owner)
-                deviations = np.hstack(
-                    [moments.deviations[:, b.positions] @ b.encoder for b in inner.blocks]
-                )
-                d = deviations.shape[1]
-                linear = self._whitened(
-                    lambda scale: sums.coordinates(
-                        deviations / scale, _Standardized(np.zeros(d), scale, None, inner)
-                    ),
-                    np.arange(d),
-                    np.zeros(d),
-                    np.sqrt(np.sum(deviations**2, axis=0)),
-                    inner.units,
-                    kept,
-                    inner.owner,
-                )
-                return BlockTransport(self, active, inner, linear, even)
-        deviations = moments.deviations[:, active]
-        return self._whitened(
-            lambda scale: sums.coordinates(
-                deviations / scale, _Standardized(moments.mean[active], scale, active)
-            ),
-            active,
-            moments.mean,
-            np.sqrt(np.sum(deviations**2, axis=0)),
-            columns,
-            _selected(like),
-        )
-
-    def _fit_units(
-        self,
-        matrix: Floats,
-        weights: Weights,
-        constant: Bools,
-        columns: Sequence[Column],
-        like: FittedTransport | None,
-        *,
-        single: bool,
-    ) -> BlockTransport | None:
-        share = weights.values / weights.values.sum()
-        known = like.inner if isinstance(like, BlockTransport) else None
-        size = count_rows(weights)
-        inner = within_units(matrix, share, constant, columns, size, single=single, like=known)
-        if inner is None:
-            return None
-        return self._between_units(inner, matrix, weights, constant, columns, like)
+        found = self._without_law(rows, constant, columns, like, single=single)
+        return found.with_law(self._law(found, rows))
 
     def by_column(
         self,
@@ -535,38 +469,48 @@ class _LinearDesign(Whitening):
         columns: Sequence[Column] | None = None,
         like: FittedTransport | None = None,
     ) -> LinearTransport:
-        return self._fit(matrix, weights, constant, columns, _selected(like))
+        rows, active = _Rows(matrix, weights), np.flatnonzero(~constant)
+        found = self._whitened(*rows.of_columns(active), active, columns, _selected(like))
+        return found.with_law(self._law(found, rows))
 
-    def _between_units(
+    def _law(self, found: LinearTransport | BlockTransport, rows: _Rows) -> Reference:
+        """Return the law of the latent coordinates, random part of the kernel included."""
+        if self.coupling()[0] != "empirical":
+            return found.reference
+        latent, mass = found.encode(rows.matrix), rows.weights.values
+        offsets, offset_weights = found.geometry.offsets
+        if isinstance(found, BlockTransport):
+            return Reference.of_rows(latent, mass, offsets, offset_weights)
+        return Reference.empirical(
+            (latent[None] + offsets[:, None, :]).reshape(-1, latent.shape[1]),
+            np.outer(offset_weights, mass).ravel(),
+        )
+
+    def _without_law(
         self,
-        inner: WithinUnits,
-        matrix: Floats,
-        weights: Weights,
+        rows: _Rows | _Sums,
         constant: Bools,
-        columns: Sequence[Column],
+        columns: Sequence[Column] | None,
         like: FittedTransport | None,
-    ) -> BlockTransport:
-        active = np.flatnonzero(~constant)
-        even = self.attribution == "isotropic"
-        if self._is_wide(inner, count_rows(weights), like):
-            share = weights.values / weights.values.sum()
-            center = share @ matrix
-            deviation = np.sqrt(share @ (matrix - center) ** 2)
-            deviation[constant_columns(matrix[share > 0])] = 0.0
-            rows = ((matrix - center) / np.where(deviation > 0, deviation, 1.0))[:, active]
-            inner, linear = self._among_columns(
-                RowCoordinates(rows, weights), center, deviation, active, columns, like
+        *,
+        single: bool = False,
+    ) -> LinearTransport | BlockTransport:
+        active, known = np.flatnonzero(~constant), None
+        if isinstance(like, BlockTransport):
+            single, known = True, like.inner
+        inner = None
+        if columns is not None and (self.disentangles_units or single):
+            inner = rows.within(constant, columns, known, single=single)
+        if columns is None or inner is None:
+            return self._whitened(*rows.of_columns(active), active, columns, _selected(like))
+        if self._is_wide(inner, rows.size, like):
+            inner, linear = self._among_columns(*rows.standardized(active), active, columns, like)
+        else:
+            kept, coordinates = selected_units(like, inner.owner), np.arange(len(inner.owner))
+            linear = self._whitened(
+                *rows.of_units(inner), coordinates, inner.units, kept, inner.owner
             )
-            if self.coupling()[0] == "empirical":
-                whitened = inner.encode(matrix)
-                law = _empirical_law(linear, whitened, weights.values, units=True)
-                linear = linear.with_law(law)
-            return BlockTransport(self, active, inner, linear, even)
-        whitened = inner.encode(matrix)
-        all_vary = np.zeros(whitened.shape[1], dtype=np.bool_)
-        kept = selected_units(like, inner.owner)
-        linear = self._fit(whitened, weights, all_vary, inner.units, kept, inner.owner)
-        return BlockTransport(self, active, inner, linear, even)
+        return BlockTransport(self, active, inner, linear, self.attribution == "isotropic")
 
     def _is_wide(self, inner: WithinUnits, size: float, like: FittedTransport | None) -> bool:
         """Return whether an estimate of all columns whitens within units as well."""
@@ -627,45 +571,20 @@ class _LinearDesign(Whitening):
             missed=missed,
         )
 
-    def _fit(
-        self,
-        matrix: Floats,
-        weights: Weights,
-        constant: Bools,
-        columns: Sequence[Column] | None,
-        kept: Selected,
-        blocks: Ints | None = None,
-    ) -> LinearTransport:
-        """Fit the transport; within ``blocks`` of coordinates rows are white already."""
-        share = weights.values / weights.values.sum()
-        active = np.flatnonzero(~constant)
-        center = share @ matrix
-        centered = matrix[:, active] - center[active]
-        transport = self._whitened(
-            lambda scale: RowCoordinates(centered / scale, weights),
-            active,
-            center,
-            np.sqrt(share @ centered**2),
-            columns,
-            kept,
-            blocks,
-        )
-        if self.coupling()[0] == "empirical":
-            law = _empirical_law(transport, matrix, weights.values, units=blocks is not None)
-            return transport.with_law(law)
-        return transport
-
     def _whitened(
         self,
         coordinates: Callable[[Floats], Coordinates],
-        active: Ints,
         center: Floats,
         deviation: Floats,
+        active: Ints,
         columns: Sequence[Column] | None,
         kept: Selected,
         blocks: Ints | None = None,
     ) -> LinearTransport:
-        """Fit all but the law; ``coordinates`` are the centred columns over a scale."""
+        """Fit all but the law; ``coordinates`` are the centred columns over a scale.
+
+        Within ``blocks`` of coordinates rows are white already.
+        """
         standardize, components = self.standardize, check_components(self.components)
         scale = np.ones(len(center))
         # a column may not vary among the rows of a refit
@@ -904,6 +823,53 @@ class _Standardized:
         return np.asarray((rows - self.center) / self.scale)
 
 
+Centred: TypeAlias = "tuple[Callable[[Floats], Coordinates], Floats, Floats]"
+"""Centred columns over a scale, the mean of all columns, and the deviation of those."""
+
+
+@dataclass(frozen=True, eq=False)
+class _Rows:
+    """Rows in memory."""
+
+    matrix: Floats
+    weights: Weights
+
+    @property
+    def size(self) -> float:
+        return count_rows(self.weights)
+
+    @property
+    def share(self) -> Floats:
+        return np.asarray(self.weights.values / self.weights.values.sum())
+
+    def within(
+        self, constant: Bools, columns: Sequence[Column], like: WithinUnits | None, *, single: bool
+    ) -> WithinUnits | None:
+        return within_units(
+            self.matrix, self.share, constant, columns, self.size, single=single, like=like
+        )
+
+    def of_columns(self, active: Ints) -> Centred:
+        share = self.share
+        center = share @ self.matrix
+        centred = self.matrix[:, active] - center[active]
+        deviation = np.sqrt(share @ centred**2)
+        return lambda scale: RowCoordinates(centred / scale, self.weights), center, deviation
+
+    def of_units(self, inner: WithinUnits) -> Centred:
+        whitened = _Rows(inner.encode(self.matrix), self.weights)
+        return whitened.of_columns(np.arange(len(inner.owner)))
+
+    def standardized(self, active: Ints) -> tuple[Coordinates, Floats, Floats]:
+        """Return the active columns at unit variance, the mean and the deviation of all."""
+        share = self.share
+        center = share @ self.matrix
+        deviation = np.sqrt(share @ (self.matrix - center) ** 2)
+        deviation[constant_columns(self.matrix[share > 0])] = 0.0
+        rows = ((self.matrix - center) / np.where(deviation > 0, deviation, 1.0))[:, active]
+        return RowCoordinates(rows, self.weights), center, deviation
+
+
 @dataclass(frozen=True, eq=False)
 class _Sums:
     """The moments of a source's rows, or of those ``without`` a group, with a sample of them."""
@@ -933,8 +899,37 @@ class _Sums:
             sample.distinct(without),
         )
 
-    def standardized(self, active: Ints) -> tuple[SummedCoordinates, Floats, Floats]:
-        """Return the active columns at unit variance, the mean and the deviation of all."""
+    def within(
+        self, constant: Bools, columns: Sequence[Column], like: WithinUnits | None, *, single: bool
+    ) -> WithinUnits | None:
+        return units_of_moments(
+            self.moments, constant, columns, self.size, single=single, like=like
+        )
+
+    def of_columns(self, active: Ints) -> Centred:
+        mean, deviations = self.moments.mean, self.moments.deviations[:, active]
+        return (
+            lambda scale: self.coordinates(
+                deviations / scale, _Standardized(mean[active], scale, active)
+            ),
+            mean,
+            np.sqrt(np.sum(deviations**2, axis=0)),
+        )
+
+    def of_units(self, inner: WithinUnits) -> Centred:
+        deviations = np.hstack(
+            [self.moments.deviations[:, b.positions] @ b.encoder for b in inner.blocks]
+        )
+        center = np.zeros(deviations.shape[1])
+        return (
+            lambda scale: self.coordinates(
+                deviations / scale, _Standardized(center, scale, None, inner)
+            ),
+            center,
+            np.sqrt(np.sum(deviations**2, axis=0)),
+        )
+
+    def standardized(self, active: Ints) -> tuple[Coordinates, Floats, Floats]:
         deviation = np.sqrt(np.sum(self.moments.deviations**2, axis=0))
         deviation[self.moments.constant] = 0.0
         scale, mean = np.where(deviation > 0, deviation, 1.0)[active], self.moments.mean
@@ -970,20 +965,6 @@ def _with_cells(
     fitted: LinearTransport | BlockTransport, cells: LawCells, edges: Floats
 ) -> LinearTransport | BlockTransport:
     return fitted.with_law(lowered(cells.reference(edges, *fitted.geometry.offsets)), edges)
-
-
-def _empirical_law(
-    transport: LinearTransport, matrix: Floats, mass: Floats, *, units: bool
-) -> Reference:
-    """Return the empirical law of the latent coordinates, random part of the kernel included."""
-    geometry = transport.geometry
-    latent, (offsets, offset_weights) = geometry.encode(matrix), geometry.offsets
-    if units:
-        return Reference.of_rows(latent, mass, offsets, offset_weights)
-    return Reference.empirical(
-        (latent[None] + offsets[:, None, :]).reshape(-1, geometry.n_latent),
-        np.outer(offset_weights, mass).ravel(),
-    )
 
 
 class _System(NamedTuple):
