@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from itertools import combinations
 from typing import TYPE_CHECKING, Self
 
@@ -24,6 +25,7 @@ MOST_BINS = 256
 """Bins are numbered in one byte."""
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class LeastSquaresBoosting(Member):
     r"""Gradient boosting of squared error with trees of few leaves, grown to the end.
 
@@ -32,29 +34,20 @@ class LeastSquaresBoosting(Member):
     thread), here 4.4; 122 and 44 on 4,000 x 20, 366 and 320 on 40,000 x 20, as accurate.
     """
 
-    feature_: Ints
-    threshold_: Floats
-    left_: Ints
-    right_: Ints
-    value_: Floats
-    roots_: Ints
-    intercept_: float
-    gains_: Floats
+    n_trees: int = 80
+    learning_rate: float = 0.1
+    max_leaves: int = 8
+    min_rows: int = 5
+    max_bins: int = 64
 
-    def __init__(
-        self,
-        *,
-        n_trees: int = 80,
-        learning_rate: float = 0.1,
-        max_leaves: int = 8,
-        min_rows: int = 5,
-        max_bins: int = 64,
-    ) -> None:
-        self.n_trees = n_trees
-        self.learning_rate = learning_rate
-        self.max_leaves = max_leaves
-        self.min_rows = min_rows
-        self.max_bins = max_bins
+    feature_: Ints = field(init=False)
+    threshold_: Floats = field(init=False)
+    left_: Ints = field(init=False)
+    right_: Ints = field(init=False)
+    value_: Floats = field(init=False)
+    roots_: Ints = field(init=False)
+    intercept_: float = field(init=False)
+    gains_: Floats = field(init=False)
 
     def _fit_rows(self, X: Floats, y: Floats, weight: Floats) -> Self:
         # the compiler is loaded by who fits trees, not by everyone who imports the package

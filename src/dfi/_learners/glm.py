@@ -20,6 +20,7 @@ long.
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Self
 
 import numpy as np
@@ -52,20 +53,18 @@ PATH_WORK = 2e8
 """Multiplications of one step of the path, which takes a part of the rows beyond."""
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class LinkedRidge(Member):
     """A linear margin by penalised likelihood, within the family's bounds, or training range."""
 
-    coefficients_: Floats
-    intercept_: float
-    bounds_: tuple[float, float]
-    held_out_margins_: Floats
+    family: Family = "bernoulli"
+    penalty: float | None = None
+    bounded: bool = False
 
-    def __init__(
-        self, *, family: Family = "bernoulli", penalty: float | None = None, bounded: bool = False
-    ) -> None:
-        self.family = family
-        self.penalty = penalty
-        self.bounded = bounded
+    coefficients_: Floats = field(init=False)
+    intercept_: float = field(init=False)
+    bounds_: tuple[float, float] = field(init=False)
+    held_out_margins_: Floats = field(init=False)
 
     def _fit_rows(self, X: Floats, y: Floats, weight: Floats) -> Self:
         counts = weight > 0

@@ -12,6 +12,7 @@ They are the members of :mod:`dfi._learners.stack` for outcomes that have a fami
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Self
 
 import numpy as np
@@ -33,6 +34,7 @@ A pure leaf of rare events would go 30 and more."""
 LEAST_CURVATURE = 1e-6
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class LinkedNetwork(HingeUnits):
     r"""A margin of bent hinges (:mod:`dfi._learners.network`), fitted by penalised likelihood.
 
@@ -46,24 +48,14 @@ class LinkedNetwork(HingeUnits):
     steps do as well as 200 (four models, 400 rows, on which the penalty was chosen too).
     """
 
-    bounds_: tuple[float, float]
+    family: Family = "bernoulli"
+    n_units: int = 50
+    penalty: float = 10.0
+    max_iter: int = 60
+    most_rows: int | None = None
+    random_state: int | np.random.RandomState | None = None
 
-    def __init__(
-        self,
-        *,
-        family: Family = "bernoulli",
-        n_units: int = 50,
-        penalty: float = 10.0,
-        max_iter: int = 60,
-        most_rows: int | None = None,
-        random_state: int | np.random.RandomState | None = None,
-    ) -> None:
-        self.family = family
-        self.n_units = n_units
-        self.penalty = penalty
-        self.max_iter = max_iter
-        self.most_rows = most_rows
-        self.random_state = random_state
+    bounds_: tuple[float, float] = field(init=False)
 
     def _fit_rows(self, X: Floats, y: Floats, weight: Floats) -> Self:
         random = check_random_state(self.random_state)
@@ -119,6 +111,7 @@ class _PenalisedLikelihood(PenalisedSquares):
         return 2.0 * float(lost.sum() + pull @ (margin - inside)), pull
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class LinkedBoosting(LeastSquaresBoosting):
     r"""Boosting of a family's likelihood by Newton steps, with trees of few leaves.
 
@@ -127,24 +120,8 @@ class LinkedBoosting(LeastSquaresBoosting):
     (:class:`~dfi._learners.boosting.LeastSquaresBoosting`, whose kernel grows them).
     """
 
-    def __init__(
-        self,
-        *,
-        family: Family = "bernoulli",
-        n_trees: int = 60,
-        learning_rate: float = 0.1,
-        max_leaves: int = 8,
-        min_rows: int = 5,
-        max_bins: int = 64,
-    ) -> None:
-        super().__init__(
-            n_trees=n_trees,
-            learning_rate=learning_rate,
-            max_leaves=max_leaves,
-            min_rows=min_rows,
-            max_bins=max_bins,
-        )
-        self.family = family
+    family: Family = "bernoulli"
+    n_trees: int = 60
 
     def _fit_rows(self, X: Floats, y: Floats, weight: Floats) -> Self:
         counts = weight > 0

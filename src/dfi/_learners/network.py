@@ -14,6 +14,7 @@ beyond it no row has shown.
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Self
 
 import numpy as np
@@ -142,6 +143,7 @@ class HingeUnits(Member):
         return np.asarray(bent_hinge(arguments) @ self.slopes_ + self.intercept_)
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class BentHingeNetwork(HingeUnits):
     r"""One hidden layer of bent hinges, fitted by penalised least squares.
 
@@ -154,22 +156,13 @@ class BentHingeNetwork(HingeUnits):
     step, so a row of weight two is a row given twice, up to the penalty.
     """
 
-    held_out_residuals_: Floats
+    n_units: int = 50
+    penalty: float = 3.0
+    max_iter: int = 200
+    most_rows: int | None = None
+    random_state: int | np.random.RandomState | None = None
 
-    def __init__(
-        self,
-        *,
-        n_units: int = 50,
-        penalty: float = 3.0,
-        max_iter: int = 200,
-        most_rows: int | None = None,
-        random_state: int | np.random.RandomState | None = None,
-    ) -> None:
-        self.n_units = n_units
-        self.penalty = penalty
-        self.max_iter = max_iter
-        self.most_rows = most_rows
-        self.random_state = random_state
+    held_out_residuals_: Floats = field(init=False)
 
     def _fit_rows(self, X: Floats, y: Floats, weight: Floats) -> Self:
         random = check_random_state(self.random_state)

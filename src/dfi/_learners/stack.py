@@ -28,7 +28,7 @@ squares of errors above are what two models lose together and each alone
 from __future__ import annotations
 
 import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Self
 
 import numpy as np
@@ -203,30 +203,21 @@ READERS = (
 """The default members: none of them writes into the rows that it is given."""
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class SuperLearner(RegressorMixin, BaseEstimator):
     """Average of learners, weighted by how they predict rows that they have not seen."""
 
-    weights_: Floats
-    estimators_: list[Estimator]
-    held_out_: Floats | None
-    """Predictions of the training rows by models of the others; None where none were made."""
+    members: Members | None = None
+    n_folds: int = 3
+    only: Sequence[int] | None = None
+    family: Family = "gaussian"
+    loss: Loss | None = None
+    random_state: int | np.random.RandomState | None = None
 
-    def __init__(
-        self,
-        *,
-        members: Members | None = None,
-        n_folds: int = 3,
-        only: Sequence[int] | None = None,
-        family: Family = "gaussian",
-        loss: Loss | None = None,
-        random_state: int | np.random.RandomState | None = None,
-    ) -> None:
-        self.members = members
-        self.n_folds = n_folds
-        self.only = only
-        self.family = family
-        self.loss = loss
-        self.random_state = random_state
+    weights_: Floats = field(init=False)
+    estimators_: list[Estimator] = field(init=False)
+    held_out_: Floats | None = field(init=False)
+    """Predictions of the training rows by models of the others; None where none were made."""
 
     def fit(
         self,
@@ -251,8 +242,8 @@ class SuperLearner(RegressorMixin, BaseEstimator):
         random = check_random_state(self.random_state)
         seed = int(random.randint(2**31 - 1))
         members = self.member_list(seed)
-        used = [k for k, (_, member) in enumerate(members) if _suits(member, X)]
-        used = list(self.only or used or range(len(members)))
+        fit = [not hasattr(m, "suits") or bool(m.suits(*X.shape)) for _, m in members]
+        used = list(self.only or np.flatnonzero(fit).tolist() or range(len(members)))
         self.weights_ = np.zeros(len(members))
         self.weights_[used] = 1.0 / len(used)
         self.held_out_ = None
@@ -528,22 +519,13 @@ def fit_members(
             followed = isinstance(member, Boosted)
             first = member.base if followed else member
             if id(first) not in bases:
-                bases[id(first)] = _fit(clone(first), X, y, weight)
+                given = weight_arguments(first, weight)
+                bases[id(first)] = clone(first).fit(rows_for(first, X), y.copy(), **given)
             model = bases[id(first)]
             if followed:
                 model = clone(member).fit_after(model, X, y, weight)
         fitted.append(model)
     return fitted
-
-
-def _suits(member: Estimator, X: Floats) -> bool:
-    """Ask a member that has a say in it whether the table is one for it."""
-    return not hasattr(member, "suits") or bool(member.suits(*X.shape))
-
-
-def _fit(model: Estimator, X: Floats, y: Floats, weight: Floats | None) -> Estimator:
-    """Fit a member on rows of its own, handing on weights only where the caller gave some."""
-    return model.fit(rows_for(model, X), y.copy(), **weight_arguments(model, weight))
 
 
 def _predict(model: Estimator, X: Floats) -> Floats:

@@ -18,7 +18,7 @@ Both stay sums of trees where the classifier is one, so line means stay exact.
 from __future__ import annotations
 
 import copy
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -76,6 +76,7 @@ VARIANCE_SHARE = 0.25
 N_SHRINKAGES = 30
 
 
+@dataclass(eq=False, repr=False)
 class TemperatureScaled(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     r"""A classifier whose probabilities are scaled by log-loss on rows that it was not fitted on.
 
@@ -87,26 +88,18 @@ class TemperatureScaled(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     those of other folds.
     """
 
-    model_: Estimator
-    classes_: Any
-    prevalence_: Floats
-    temperature_: float
-    shrinkage_: float
+    estimator: Estimator
+    _: KW_ONLY
+    fraction: float = 0.2
+    temperature: float | None = None
+    shrinkage: float | None = None
+    random_state: int | np.random.RandomState | None = None
 
-    def __init__(
-        self,
-        estimator: Estimator,
-        *,
-        fraction: float = 0.2,
-        temperature: float | None = None,
-        shrinkage: float | None = None,
-        random_state: int | np.random.RandomState | None = None,
-    ) -> None:
-        self.estimator = estimator
-        self.fraction = fraction
-        self.temperature = temperature
-        self.shrinkage = shrinkage
-        self.random_state = random_state
+    model_: Estimator = field(init=False)
+    classes_: Any = field(init=False)
+    prevalence_: Floats = field(init=False)
+    temperature_: float = field(init=False)
+    shrinkage_: float = field(init=False)
 
     def fit(self, X: Floats | Frame, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         check_consistent_length(X, y)

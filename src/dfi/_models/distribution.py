@@ -17,7 +17,7 @@ for normal noise its variance is 1.23, that of the ratio .57, and .5 the least p
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -63,6 +63,7 @@ MOST_KEPT = 4_000_000
 """Numbers that a model keeps of rows that it is asked for once for each level."""
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class LocationScale(RegressorMixin, BaseEstimator):
     """The distribution function of an outcome at some thresholds, one column for each.
 
@@ -70,23 +71,15 @@ class LocationScale(RegressorMixin, BaseEstimator):
     their mean.
     """
 
-    location_: Estimator
-    spread_: Estimator
-    residuals_: Floats
-    levels_: Floats
+    estimator: Estimator
+    thresholds: tuple[float, ...]
+    share: float = 1.0
+    random_state: int | None = None
 
-    def __init__(
-        self,
-        *,
-        estimator: Estimator,
-        thresholds: tuple[float, ...],
-        share: float = 1.0,
-        random_state: int | None = None,
-    ) -> None:
-        self.estimator = estimator
-        self.thresholds = thresholds
-        self.share = share
-        self.random_state = random_state
+    location_: Estimator = field(init=False)
+    spread_: Estimator = field(init=False)
+    residuals_: Floats = field(init=False)
+    levels_: Floats = field(init=False)
 
     def fit(self, X: Floats | Frame, y: Floats, sample_weight: Floats | None = None) -> Self:
         """Fit the location, then the spread to residuals, then both once more."""
