@@ -43,7 +43,8 @@ def _latent_of(result: Importance) -> Importance:
     return result.latent
 
 
-def _latent_attributed_data(result: Importance, *, top: int | None = 20) -> Columns:
+@style.as_table
+def latent_attributed_data(result: Importance, *, top: int | None = 20) -> Columns:
     """Return the numbers behind :func:`latent_attributed`, ordered by the larger score.
 
     Examples
@@ -67,9 +68,6 @@ def _latent_attributed_data(result: Importance, *, top: int | None = 20) -> Colu
     return columns
 
 
-latent_attributed_data = style.as_table(_latent_attributed_data)
-
-
 @validated
 def latent_attributed(result: Importance, *, top: int | None = 20, ax: Axes | None = None) -> Axes:
     """Draw, for each feature, its latent score beside its attributed score.
@@ -83,7 +81,7 @@ def latent_attributed(result: Importance, *, top: int | None = 20, ax: Axes | No
     >>> [label.get_text() for label in ax.get_yticklabels()]
     ['x0', 'x1', 'x2']
     """
-    shown = _latent_attributed_data(result, top=top)
+    shown = latent_attributed_data.columns(result, top=top)
     n_shown = len(shown["feature"])
     ax = style.axes_for_rows(ax, n_shown)
     rows = np.arange(n_shown)
@@ -114,7 +112,8 @@ def latent_attributed(result: Importance, *, top: int | None = 20, ax: Axes | No
     return ax
 
 
-def _attribution_data(result: Importance, *, top: int | None = 30) -> Columns:
+@style.as_table
+def attribution_data(result: Importance, *, top: int | None = 30) -> Columns:
     """Return the weights behind :func:`attribution` as a long table: feature, latent, weight.
 
     Examples
@@ -133,9 +132,6 @@ def _attribution_data(result: Importance, *, top: int | None = 30) -> Columns:
         "latent": np.tile(names, len(names)),
         "weight": weights.ravel(),
     }
-
-
-attribution_data = style.as_table(_attribution_data)
 
 
 @validated
@@ -167,7 +163,8 @@ def _draw_heat_map(ax: Axes, values: Floats, names: Names, label: str) -> None:
     style.colour_bar(ax, image, label)
 
 
-def _amplification_data(result: Importance) -> Columns:
+@style.as_table
+def amplification_data(result: Importance) -> Columns:
     """Return the numbers behind :func:`amplification`, for all features.
 
     Examples
@@ -184,9 +181,6 @@ def _amplification_data(result: Importance) -> Columns:
         "significant": columns["significant"],
     }
     return style.take(ratios, views.ranking(result.scores))
-
-
-amplification_data = style.as_table(_amplification_data)
 
 
 @validated
@@ -206,7 +200,7 @@ def amplification(result: Importance, *, top: int | None = 8, ax: Axes | None = 
     >>> dfi.plots.amplification(result).get_xlabel()
     'latent score'
     """
-    shown = _amplification_data(result)
+    shown = amplification_data.columns(result)
     n_named = len(views.leading(result.scores, top))
     ax = style.new_axes(5.6, 5.2) if ax is None else ax
     x, y = shown["latent_score"], shown["attributed_score"]
@@ -278,7 +272,8 @@ def _by_group(result: Importance, groups: object, how: GroupScores = "sum") -> I
     return result
 
 
-def _groups_data(result: Importance, groups: object = None, *, top: int | None = 20) -> Columns:
+@style.as_table
+def groups_data(result: Importance, groups: object = None, *, top: int | None = 20) -> Columns:
     """Return the numbers behind the first two panels of :func:`groups`.
 
     ``significant_alone`` is one test at a time, ``significant`` with Bonferroni's correction.
@@ -295,9 +290,6 @@ def _groups_data(result: Importance, groups: object = None, *, top: int | None =
     columns = views.unit_columns(grouped, adjust="bonferroni")
     columns["significant_alone"] = columns["p"] <= 1.0 - grouped.level
     return style.take(columns, views.leading(grouped.scores, top))
-
-
-groups_data = style.as_table(_groups_data)
 
 
 @validated
@@ -333,7 +325,7 @@ def groups(
     4
     """
     grouped = _by_group(result, groups, how)
-    columns = _groups_data(grouped, top=top)
+    columns = groups_data.columns(grouped, top=top)
     names = columns["feature"]
     order = views.leading(grouped.scores, top)
     weights = None
@@ -435,7 +427,8 @@ def _mean_correlation(
     return np.asarray(mean)
 
 
-def _tree_data(result: Importance, *, top: int | None = 20) -> Columns:
+@style.as_table
+def tree_data(result: Importance, *, top: int | None = 20) -> Columns:
     """Return the numbers behind :func:`tree`, one row for each join.
 
     Examples
@@ -448,9 +441,6 @@ def _tree_data(result: Importance, *, top: int | None = 20) -> Columns:
         "members": np.array([", ".join(group) for group in found.members], dtype=object),
         **{name: getattr(found, name) for name in ("similarity", *SHARES)},
     }
-
-
-tree_data = style.as_table(_tree_data)
 
 
 @validated

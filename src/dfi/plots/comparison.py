@@ -231,7 +231,8 @@ def sensitivity(results: ResultsByLabel, *, top: int | None = 12, ax: Axes | Non
     return ax
 
 
-def _change_data(found: Change, *, top: int | None = 20) -> Columns:
+@style.as_table
+def change_data(found: Change, *, top: int | None = 20) -> Columns:
     """Return the numbers behind :func:`change` as a table.
 
     Examples
@@ -245,9 +246,6 @@ def _change_data(found: Change, *, top: int | None = 20) -> Columns:
     return style.take(whole, order)
 
 
-change_data = style.as_table(_change_data)
-
-
 @validated
 def change(found: Change, *, top: int | None = 20, ax: Axes | None = None) -> Axes:
     """Draw changes with their intervals; covariates and concept beside them, where they are known.
@@ -257,7 +255,7 @@ def change(found: Change, *, top: int | None = 20, ax: Axes | None = None) -> Ax
     >>> dfi.plots.change(found).get_xlabel()
     'change of the score, 0.95 intervals'
     """
-    columns = _change_data(found, top=top)
+    columns = change_data.columns(found, top=top)
     n = len(columns["feature"])
     apart = found.covariates is not None
     ax = style.axes_for_rows(ax, n * (2 if apart else 1))

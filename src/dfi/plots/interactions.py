@@ -41,7 +41,8 @@ OUTLYING = 0.01
 """Rows at each end of a number's values that the surface leaves out."""
 
 
-def _interactions_data(scored: Interactions, *, top: int | None = 15) -> Columns:
+@style.as_table
+def interactions_data(scored: Interactions, *, top: int | None = 15) -> Columns:
     """Return the numbers behind :func:`interactions`: a row for each pair that is drawn.
 
     Parameters
@@ -74,9 +75,6 @@ def _leading_units(scored: Interactions, top: int | None) -> list[str]:
     return list(dict.fromkeys(named))[: len(named) if top is None else top]
 
 
-interactions_data = style.as_table(_interactions_data)
-
-
 @validated
 def interactions(scored: Interactions, *, top: int | None = 15, ax: Axes | None = None) -> Axes:
     """Draw the scores of pairs as a heat map; a star marks those beyond chance.
@@ -93,7 +91,7 @@ def interactions(scored: Interactions, *, top: int | None = 15, ax: Axes | None 
     >>> len(dfi.plots.interactions(pairs).get_yticklabels())
     3
     """
-    shown = _interactions_data(scored, top=top)
+    shown = interactions_data.columns(scored, top=top)
     names = _leading_units(scored, top)
     place = {name: at for at, name in enumerate(names)}
     shared = bool(np.isfinite(shown["share"]).any())
@@ -125,7 +123,8 @@ def interactions(scored: Interactions, *, top: int | None = 15, ax: Axes | None 
     return ax
 
 
-def _surface_data(scored: Interactions, *, pair: tuple[str, str] | None = None) -> Columns:
+@style.as_table
+def surface_data(scored: Interactions, *, pair: tuple[str, str] | None = None) -> Columns:
     """Return the numbers behind :func:`surface`: both values and the joint effect of each row.
 
     Parameters
@@ -155,9 +154,6 @@ def _surface_data(scored: Interactions, *, pair: tuple[str, str] | None = None) 
     }
 
 
-surface_data = style.as_table(_surface_data)
-
-
 @validated
 def surface(
     scored: Interactions, *, pair: tuple[str, str] | None = None, ax: Axes | None = None
@@ -177,7 +173,7 @@ def surface(
     >>> dfi.plots.surface(pairs, pair=("x1", "x0")).get_xlabel()
     'x1'
     """
-    shown = _surface_data(scored, pair=pair)
+    shown = surface_data.columns(scored, pair=pair)
     one, other = scored.pairs[0] if pair is None else pair
     ax = style.new_axes(6.2, 4.8) if ax is None else ax
     sides = [placed_values(shown[key]) for key in ("first", "second")]
@@ -222,7 +218,8 @@ def _grid(values: Floats, labels: list[str]) -> tuple[Floats, Floats, float]:
     return 0.5 * (edges[1:] + edges[:-1]), edges, 0.5 * REACH * (high - low)
 
 
-def _split_data(parted: Split, *, top: int | None = 20) -> Columns:
+@style.as_table
+def split_data(parted: Split, *, top: int | None = 20) -> Columns:
     """Return the numbers behind :func:`split`: share, unique, shared and interaction.
 
     Examples
@@ -234,9 +231,6 @@ def _split_data(parted: Split, *, top: int | None = 20) -> Columns:
     order = views.leading(columns["share"], top)
     shown: Columns = {"feature": np.array(parted.names, dtype=object)[order]}
     return shown | {key: values[order] for key, values in columns.items()}
-
-
-split_data = style.as_table(_split_data)
 
 
 @validated
@@ -251,7 +245,7 @@ def split(parted: Split, *, top: int | None = 20, ax: Axes | None = None) -> Axe
     >>> [text.get_text() for text in dfi.plots.split(split, top=2).get_yticklabels()]
     ['x0', 'x1']
     """
-    shown = _split_data(parted, top=top)
+    shown = split_data.columns(parted, top=top)
     count = len(shown["feature"])
     ax = style.axes_for_rows(ax, count + 2)
     rows = np.arange(count)

@@ -66,7 +66,8 @@ def few_levels(values: Array) -> list[str]:
     return levels if len(levels) <= MOST_LEVELS else []
 
 
-def _beeswarm_data(local: LocalAttributions, *, top: int | None = 20) -> Columns:
+@style.as_table
+def beeswarm_data(local: LocalAttributions, *, top: int | None = 20) -> Columns:
     """Return the numbers behind :func:`beeswarm`, one line for each unit and row.
 
     Examples
@@ -84,9 +85,6 @@ def _beeswarm_data(local: LocalAttributions, *, top: int | None = 20) -> Columns
             [_ranks(local.features.get(local.names[k], nothing)) for k in order]
         ),
     }
-
-
-beeswarm_data = style.as_table(_beeswarm_data)
 
 
 @validated
@@ -107,7 +105,7 @@ def beeswarm(local: LocalAttributions, *, top: int | None = 20, ax: Axes | None 
     """
     step = -(-len(local) // MOST_POINTS)
     few = local.take(slice(None, None, step))
-    shown = _beeswarm_data(few, top=None)
+    shown = beeswarm_data.columns(few, top=None)
     # the order is that of all rows, not of those that are drawn
     order = [local.names[k] for k in views.leading(local.mean_absolute, top)]
     ax = style.axes_for_rows(ax, len(order))
@@ -161,7 +159,8 @@ def _chosen(local: LocalAttributions, row: int | None) -> int:
     return 0 if row is None else local.place_of(row)
 
 
-def _waterfall_data(
+@style.as_table
+def waterfall_data(
     local: LocalAttributions, *, row: int | None = None, top: int | None = 12
 ) -> Columns:
     """Return the numbers behind :func:`waterfall`: contributions, from where and to where.
@@ -200,9 +199,6 @@ def _waterfall_data(
     }
 
 
-waterfall_data = style.as_table(_waterfall_data)
-
-
 @validated
 def waterfall(
     local: LocalAttributions,
@@ -227,7 +223,7 @@ def waterfall(
     >>> dfi.plots.waterfall(local, row=1).get_xlabel()
     'the predicted y, row 1'
     """
-    shown = _waterfall_data(local, row=row, top=top)
+    shown = waterfall_data.columns(local, row=row, top=top)
     at = _chosen(local, row)
     count = len(shown["feature"])
     ax = style.axes_for_rows(ax, count + 2)
@@ -287,7 +283,8 @@ def waterfall(
     return ax
 
 
-def _dependence_data(
+@style.as_table
+def dependence_data(
     local: LocalAttributions, *, feature: str | None = None, color: str | None = None
 ) -> Columns:
     """Return the numbers behind :func:`dependence`: value and contribution of each row.
@@ -321,9 +318,6 @@ def _dependence_data(
     return columns
 
 
-dependence_data = style.as_table(_dependence_data)
-
-
 @validated
 def dependence(
     local: LocalAttributions,
@@ -346,7 +340,7 @@ def dependence(
     >>> dfi.plots.dependence(local, feature="x1").get_xlabel()
     'x1'
     """
-    shown = _dependence_data(local, feature=feature, color=color)
+    shown = dependence_data.columns(local, feature=feature, color=color)
     name = local.names[int(np.argmax(local.mean_absolute))] if feature is None else feature
     ax = style.new_axes(6.4, 4.2) if ax is None else ax
     places, labels = placed_values(shown["value"])

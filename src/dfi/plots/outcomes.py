@@ -21,7 +21,8 @@ MOST_NUMBERED = 12
 """Classes up to which cells hold their numbers."""
 
 
-def _classes_data(result: Importance, *, top: int | None = 20) -> Columns:
+@style.as_table
+def classes_data(result: Importance, *, top: int | None = 20) -> Columns:
     """Return the numbers behind :func:`classes`, one row for each feature and class.
 
     Examples
@@ -32,9 +33,6 @@ def _classes_data(result: Importance, *, top: int | None = 20) -> Columns:
     9
     """
     return views.class_columns(result, top)
-
-
-classes_data = style.as_table(_classes_data)
 
 
 @validated
@@ -53,7 +51,7 @@ def classes(result: Importance, *, top: int | None = 20, ax: Axes | None = None)
     >>> [label.get_text() for label in ax.get_xticklabels()]
     ['high', 'low', 'middle']
     """
-    shown = _classes_data(result, top=top)
+    shown = classes_data.columns(result, top=top)
     names = list(result.by_outcome)
     shape = (-1, len(names))
     scores, share = (shown[key].reshape(shape) for key in ("score", "share"))
@@ -82,7 +80,8 @@ def classes(result: Importance, *, top: int | None = 20, ax: Axes | None = None)
     return ax
 
 
-def _levels_data(result: Importance, *, top: int | None = 6) -> Columns:
+@style.as_table
+def levels_data(result: Importance, *, top: int | None = 6) -> Columns:
     """Return the numbers behind :func:`levels`, one row for each feature and level.
 
     Examples
@@ -94,9 +93,6 @@ def _levels_data(result: Importance, *, top: int | None = 6) -> Columns:
     shown = len(result.names) if top is None else top
     count = len(result.by_outcome)
     return {key: values[: shown * count] for key, values in found.items()}
-
-
-levels_data = style.as_table(_levels_data)
 
 
 @validated
@@ -111,7 +107,7 @@ def levels(result: Importance, *, top: int | None = 6, ax: Axes | None = None) -
     >>> dfi.plots.levels(whole).get_xlabel()
     'level of the distribution'
     """
-    shown, count = _levels_data(result, top=top), len(result.by_outcome)
+    shown, count = levels_data.columns(result, top=top), len(result.by_outcome)
     ax = style.new_axes(6.4, 4.2) if ax is None else ax
     names = list(dict.fromkeys(shown["feature"]))
     markers = "osD^vPX"
@@ -130,7 +126,8 @@ def levels(result: Importance, *, top: int | None = 6, ax: Axes | None = None) -
     return ax
 
 
-def _survival_data(result: Importance) -> Columns:
+@style.as_table
+def survival_data(result: Importance) -> Columns:
     """Return the numbers behind :func:`survival`, one row for each step of the curve.
 
     Examples
@@ -147,9 +144,6 @@ def _survival_data(result: Importance) -> Columns:
     return {key: np.asarray(curve[key]) for key in ("time", "survival", "low", "high")}
 
 
-survival_data = style.as_table(_survival_data)
-
-
 @validated
 def survival(result: Importance, *, ax: Axes | None = None) -> Axes:
     """Draw the Kaplan-Meier curve of a result of times to an event, with its horizons.
@@ -162,7 +156,7 @@ def survival(result: Importance, *, ax: Axes | None = None) -> Axes:
     >>> dfi.plots.survival(result).get_xlabel()
     'time'
     """
-    shown, curve = _survival_data(result), views.survival_curve(result) or {}
+    shown, curve = survival_data.columns(result), views.survival_curve(result) or {}
     ax = style.new_axes(6.0, 3.6) if ax is None else ax
     ax.fill_between(
         shown["time"], shown["low"], shown["high"], step="post", alpha=0.2, color=style.BLUE, lw=0

@@ -40,7 +40,8 @@ AXIS_LABEL = {
 }
 
 
-def _importance_data(
+@style.as_table
+def importance_data(
     result: Importance,
     *,
     top: int | None = 20,
@@ -68,9 +69,6 @@ def _importance_data(
     return style.take(columns, order_of(result)[: views.count_of(top, len(result.names))])
 
 
-importance_data = style.as_table(_importance_data)
-
-
 @validated
 def importance(
     result: Importance,
@@ -92,7 +90,9 @@ def importance(
     >>> [label.get_text() for label in ax.get_yticklabels()]
     ['x0', 'x1']
     """
-    shown = _importance_data(result, top=top, level=level, adjust=adjust, simultaneous=simultaneous)
+    shown = importance_data.columns(
+        result, top=top, level=level, adjust=adjust, simultaneous=simultaneous
+    )
     n_shown = len(shown["score"])
     ax = style.axes_for_rows(ax, n_shown)
     rows = np.arange(n_shown)
@@ -160,7 +160,8 @@ def importance(
     return ax
 
 
-def _diagnostics_data(result: Importance) -> Columns:
+@style.as_table
+def diagnostics_data(result: Importance) -> Columns:
     """Return the numbers behind :func:`diagnostics`: measure, value and the level of chance.
 
     Examples
@@ -169,9 +170,6 @@ def _diagnostics_data(result: Importance) -> Columns:
     ['measure', 'value', 'chance', 'n_rows']
     """
     return views.latent_measures(result)
-
-
-diagnostics_data = style.as_table(_diagnostics_data)
 
 
 @validated

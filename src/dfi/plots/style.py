@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import functools
+import inspect
 import math
-from typing import TYPE_CHECKING, Concatenate, ParamSpec, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, cast
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -27,14 +28,7 @@ if TYPE_CHECKING:
     from dfi._types import Array, Floats, Frame, Ints
 
 
-class HasLibrary(Protocol):
-    @property
-    def library(self) -> str:
-        """The caller's dataframe library."""
-
-
 P = ParamSpec("P")
-S = TypeVar("S", bound=HasLibrary)
 
 BLACK, ORANGE, SKY, GREEN = "#000000", "#E69F00", "#56B4E9", "#009E73"
 BLUE, VERMILION, PURPLE = "#0072B2", "#D55E00", "#CC79A7"
@@ -50,18 +44,26 @@ MAX_HEIGHT = 40.0
 LABEL_PIXELS = 11.0
 
 
-def as_table(
-    columns: Callable[Concatenate[S, P], Columns],
-) -> Callable[Concatenate[S, P], Frame]:
-    """Return the public twin of ``_name_data``: the columns behind a plot as a dataframe."""
+class Twin(Protocol[P]):
+    """The numbers behind a plot: a dataframe to callers, ``columns`` to the plot itself."""
+
+    columns: Callable[P, Columns]
+
+    def __call__(self, *args: P.args, **options: P.kwargs) -> Frame: ...
+
+
+def as_table(columns: Callable[P, Columns]) -> Twin[P]:
+    """Let a function of columns return them in the dataframe library of its first argument."""
+    signature = inspect.signature(columns)
 
     @functools.wraps(columns)
-    def table(shown: S, *args: P.args, **options: P.kwargs) -> Frame:
-        return as_frame(columns(shown, *args, **options), shown.library)
+    def table(*args: P.args, **options: P.kwargs) -> Frame:
+        shown = next(iter(signature.bind(*args, **options).arguments.values()))
+        return as_frame(columns(*args, **options), shown.library)
 
-    table.__name__ = table.__qualname__ = columns.__name__.lstrip("_")
-    # mypy takes the parameter that Concatenate adds as one without a name
-    return validated(table)  # type: ignore[return-value]
+    found: Any = validated(table)
+    found.columns = columns
+    return cast("Twin[P]", found)
 
 
 def take(columns: Columns, rows: Ints) -> Columns:
