@@ -253,7 +253,9 @@ def _order(result: Importance) -> str | None:
         for column in data.table.columns:
             values = data.matrix[:, column.positions[0]]
             many = column.kind in ("real", "integer") and len(values) >= MANY_ROWS
-            if many and _sorted(values) and len(np.unique(values)) > len(values) / 2:
+            steps = np.diff(values)
+            ordered = (steps >= 0).all() or (steps <= 0).all()
+            if many and ordered and len(np.unique(values)) > len(values) / 2:
                 return f"rows are sorted by {column.name!r}, as by time"
     seen = [basis.values.sum(axis=1)]
     totals = result.totals
@@ -264,11 +266,6 @@ def _order(result: Importance) -> str | None:
     if found > max(ALIKE, SURELY / np.sqrt(basis.n_rows)):
         return f"neighbouring rows are correlated (autocorrelation {found:.2f})"
     return None
-
-
-def _sorted(values: Floats) -> bool:
-    steps = np.diff(values)
-    return bool(np.all(steps >= 0) or np.all(steps <= 0))
 
 
 def _autocorrelation(values: Floats) -> float:
@@ -623,22 +620,20 @@ def _with_parts(found: Change, pairing: _Pairing, mixed: Swapped, back: Swapped)
         ("concept", (-1.0 * before - covariates_before, after - covariates_after)),
     ):
         attributed, latent = pairing.combined(*sides, found)
-        whole = found.difference
+        whole, inner = found.difference, found.difference.latent
+        if inner is not None:
+            inner = replace(inner, basis=latent, unrelated=_still(inner, latent))
         parts[name] = _part(
             replace(
                 whole,
                 basis=attributed,
-                latent=None if whole.latent is None else _moved(whole.latent, latent),
+                latent=inner,
                 by_outcome={},
                 unrelated=_still(whole, attributed),
             ),
             name,
         )
     return replace(found, covariates=parts["covariates"], concept=parts["concept"])
-
-
-def _moved(whole: Importance, basis: Influence) -> Importance:
-    return replace(whole, basis=basis, unrelated=_still(whole, basis))
 
 
 def _still(whole: Importance, basis: Influence) -> Array:

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import dfi
+from dfi.results import columns
 from dfi.results.columns import (
     CHANGES,
     INTERVALS,
@@ -16,7 +17,6 @@ from dfi.results.columns import (
     RANKS,
     SETTINGS,
     SHARES,
-    TABLES,
     TESTS,
     UNITS,
     page_cells,
@@ -24,6 +24,11 @@ from dfi.results.columns import (
 )
 
 SAMPLE = dfi.datasets.m1(120, d=3)
+TABLES = {
+    name: schema
+    for name, schema in vars(columns).items()
+    if name[0].isupper() and isinstance(schema, tuple) and isinstance(schema[0], columns.Column)
+}
 
 
 @pytest.fixture(scope="module")

@@ -78,20 +78,15 @@ def _mean_along(model: LineModel, lines: Lines, mass: Floats, j: int, nodes: Flo
         images = replace(lines, points=lines.points @ model.map, directions=directions)
         return _mean_along(model.model, images, mass, j, nodes)
     if isinstance(model, LinearLines):
-        return _polynomial(model.predict(lines.points), 0.0, *_slopes(model, lines, mass, j), nodes)
+        slope = np.full(len(mass), float(model.coefficients @ lines.directions[:, j]))
+        value, back = model.predict(lines.points), lines.latent[:, j]
+        return _polynomial(value, 0.0, slope, back, mass, nodes)
     if isinstance(model, QuadraticLines):
         return _parabola(model, lines, mass, j, nodes)
     along = _known_along(model)
     if along is None:
         return _interpolated(model, lines, mass, j, nodes)
     return np.asarray(mass @ along(lines, j, nodes))
-
-
-def _slopes(
-    model: LinearLines, lines: Lines, mass: Floats, j: int
-) -> tuple[Floats, Floats, Floats]:
-    slope = np.full(len(mass), float(model.coefficients @ lines.directions[:, j]))
-    return slope, lines.latent[:, j], mass
 
 
 def _polynomial(

@@ -159,16 +159,12 @@ def _with_threads(tasks: Iterable[Any], n_workers: int, total: int) -> Iterator[
     waiting = iter(tasks)
     first = list(islice(waiting, 2))
     count = total if len(first) == 1 else max(1, total // n_workers)
-    for function, arguments, named in chain(first, waiting):
-        yield delayed(_run_with_threads)(count, function, arguments, named)
+    for call in chain(first, waiting):
+        yield delayed(_run_with_threads)(count, call)
 
 
-def _run_with_threads(
-    count: int,
-    function: Callable[..., object],
-    arguments: tuple[object, ...],
-    named: dict[str, object],
-) -> object:
+def _run_with_threads(count: int, call: Call) -> object:
+    function, arguments, named = call
     with threads_allowed(count):
         return function(*arguments, **named)
 

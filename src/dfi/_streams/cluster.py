@@ -17,12 +17,12 @@ import numpy as np
 
 from dfi._data.frames import Library, refuse_duplicates
 from dfi._data.source import Mergeable
-from dfi._streams.parts import ArrayPart, Partitions, merged, unwatched
+from dfi._streams.parts import ArrayPart, Partitions, merged
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from dfi._streams.parts import Watch, Work
+    from dfi._streams.parts import Pass, Work
     from dfi._types import Advance, Array, Frame, Ints, Native
 
 State = TypeVar("State", bound=Mergeable)
@@ -134,13 +134,7 @@ class DaskParts(Partitions):
         return self.table._meta[[self.labels[name] for name in features]].columns
 
     def reduce(
-        self,
-        work: Work[State],
-        columns: Sequence[str],
-        *,
-        starts: Ints | None = None,
-        label: str = "",
-        watch: Watch = unwatched,
+        self, work: Work[State], columns: Sequence[str], watch: Pass, starts: Ints | None = None
     ) -> State | None:
         dask = importlib.import_module("dask")
         parts = self.delayed(columns)
@@ -157,7 +151,7 @@ class DaskParts(Partitions):
                 dask.delayed(_merge, pure=False)(level[k : k + MERGED_AT_ONCE])
                 for k in range(0, len(level), MERGED_AT_ONCE)
             ]
-        found: State | None = _computed(level[0], leaves, label, watch)
+        found: State | None = _computed(level[0], leaves, watch)
         return found
 
     def delayed(self, columns: Sequence[str]) -> list[Native]:
@@ -218,11 +212,11 @@ def current_client() -> Native | None:
     return client
 
 
-def _computed(root: Native, leaves: list[Native], label: str, watch: Watch) -> Native:
+def _computed(root: Native, leaves: list[Native], watch: Pass) -> Native:
     cancelled = importlib.import_module("concurrent.futures").CancelledError
     client = current_client()
     try:
-        with watch(label, len(leaves)) as advance:
+        with watch(len(leaves)) as advance:
             return (
                 _run_here(root, leaves, advance)
                 if client is None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 import narwhals as nw
@@ -90,7 +91,7 @@ def gather_frame(
         raise ValueError(f"{TABLE} has no columns.")
     roles = Roles(tuple(others[1:]), others[0], row_id=key, keyed=key is not None)
     # rows are counted by what is read again: only so can they be compared
-    counts = partitions.reduce(CountWork(), roles.columns, label="counting rows", watch=watch)
+    counts = partitions.reduce(CountWork(), roles.columns, partial(watch, "counting rows"))
     if counts is None or not sum(counts.counts):
         raise ValueError(f"{TABLE} has no rows.")
     found = None
@@ -125,7 +126,7 @@ def _taken(
     places = None
     if n > most and roles.keyed:
         work = DrawWork(roles, ((most, seed),), (1.0,))
-        draws = partitions.reduce(work, roles.columns, label="drawing rows", watch=watch)
+        draws = partitions.reduce(work, roles.columns, partial(watch, "drawing rows"))
         if draws is None:
             return None
         (drawn,) = draws.drawn
@@ -134,13 +135,9 @@ def _taken(
         places = np.sort(drawn.keys)
     elif n > most:
         places = sampled_places(n, most, seed)
-    found = partitions.reduce(
-        TakeWork(roles, places),
-        roles.columns,
-        starts=None if roles.keyed else starts_of(counts.counts),
-        label="gathering rows",
-        watch=watch,
-    )
+    starts = None if roles.keyed else starts_of(counts.counts)
+    shown = partial(watch, "gathering rows")
+    found = partitions.reduce(TakeWork(roles, places), roles.columns, shown, starts)
     return found if found is not None and found.count == n else None
 
 

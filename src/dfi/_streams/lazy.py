@@ -34,18 +34,15 @@ KNOWN = {
 
 
 def is_lazy(X: object) -> bool:
+    # frames and columns in memory give streams of Arrow too
+    here = is_table(X) or is_series(X) or isinstance(X, nw.DataFrame | nw.Series)
     return bool(
         isinstance(X, nw.LazyFrame)
         or nw.dependencies.is_polars_lazyframe(X)
         or _is_dataset(X)
         or _is_cursor(X)
-        or (hasattr(type(X), "__arrow_c_stream__") and not _is_here(X))
+        or (hasattr(type(X), "__arrow_c_stream__") and not here)
     )
-
-
-def _is_here(X: object) -> bool:
-    """Return whether what gives a stream of Arrow is a frame, or a column, in memory."""
-    return bool(is_table(X) or is_series(X) or isinstance(X, nw.DataFrame | nw.Series))
 
 
 def _is_dataset(X: object) -> bool:

@@ -25,6 +25,9 @@ if TYPE_CHECKING:
     Watch: TypeAlias = Callable[[str, int], AbstractContextManager[Advance | None]]
     """Shows a label and how many of so many parts are done, to who wants to see it."""
 
+    Pass: TypeAlias = Callable[[int], AbstractContextManager[Advance | None]]
+    """The same of one pass over the rows, whose label is known."""
+
 BATCH_ROWS = 65_536
 """Rows of files, lazy frames and relations that are read at a time."""
 
@@ -133,13 +136,7 @@ class Partitions(ABC):
 
     @abstractmethod
     def reduce(
-        self,
-        work: Work[State],
-        columns: Sequence[str],
-        *,
-        starts: Ints | None = None,
-        label: str = "",
-        watch: Watch = unwatched,
+        self, work: Work[State], columns: Sequence[str], watch: Pass, starts: Ints | None = None
     ) -> State | None: ...
 
     def header(self, features: Sequence[str]) -> object:
@@ -164,18 +161,12 @@ class InOrder(Partitions):
     def frames(self, columns: Sequence[str]) -> Iterator[tuple[str, Frame]]: ...
 
     def reduce(
-        self,
-        work: Work[State],
-        columns: Sequence[str],
-        *,
-        starts: Ints | None = None,
-        label: str = "",
-        watch: Watch = unwatched,
+        self, work: Work[State], columns: Sequence[str], watch: Pass, starts: Ints | None = None
     ) -> State | None:
         total: State | None = None
         first, witness = 0, self.witness
         seen = Digest()
-        with watch(label, self.total(starts)) as advance:
+        with watch(self.total(starts)) as advance:
             for name, frame in self.frames(columns):
                 used, state = work(frame, first, name)
                 if witness is not None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import combinations
 from typing import TYPE_CHECKING
 
@@ -142,9 +143,7 @@ def open_stream(
         given["row_id"] = row_id
     partitions, names = open_parts(X, given)
     roles = _roles(partitions, names, weight, missing)
-    state = partitions.reduce(
-        SchemaWork(roles), roles.columns, label="reading columns", watch=watch
-    )
+    state = partitions.reduce(SchemaWork(roles), roles.columns, partial(watch, "reading columns"))
     if state is None:
         raise ValueError(f"{TABLE} has no rows.")
     check_features(state, roles)

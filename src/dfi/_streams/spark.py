@@ -20,13 +20,13 @@ from dfi._data.frames import Library, refuse_duplicates
 from dfi._data.source import Mergeable
 from dfi._parameters import TABLE
 from dfi._streams.keys import CHANGED, Digest, Witness
-from dfi._streams.parts import Partitions, merged, open_part, tables, unwatched
+from dfi._streams.parts import Partitions, merged, open_part, tables
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from dfi._data.columns import Column
-    from dfi._streams.parts import Watch, Work
+    from dfi._streams.parts import Pass, Work
     from dfi._types import Ints, Native
 
 State = TypeVar("State", bound=Mergeable)
@@ -95,17 +95,11 @@ class SparkParts(Partitions):
         return np.dtype(kinds.get(column.kind, np.float64))
 
     def reduce(
-        self,
-        work: Work[State],
-        columns: Sequence[str],
-        *,
-        starts: Ints | None = None,
-        label: str = "",
-        watch: Watch = unwatched,
+        self, work: Work[State], columns: Sequence[str], watch: Pass, starts: Ints | None = None
     ) -> State | None:
         quoted = ["`" + name.replace("`", "``") + "`" for name in columns]
         task = SparkTask(work, tuple(columns), None if starts is None else starts.tolist())
-        with watch(label, 1) as advance, readable():
+        with watch(1) as advance, readable():
             answers = self.frame.select(*quoted).mapInArrow(task, ANSWER)
             if not self._few(starts):
                 groups = answers.groupBy((answers["part"] / MERGED_AT_ONCE).cast("long"))

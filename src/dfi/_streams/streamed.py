@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
@@ -247,13 +248,9 @@ class StreamedSource(RowSource):
         return found.state
 
     def _reduce(self, work: Work[Seen], label: str) -> Seen:
-        found = self.partitions.reduce(
-            work,
-            self.encoder.roles.columns,
-            starts=None if self.encoder.roles.keyed else self.starts,
-            label=label,
-            watch=self.watch,
-        )
+        roles, shown = self.encoder.roles, functools.partial(self.watch, label)
+        starts = None if roles.keyed else self.starts
+        found = self.partitions.reduce(work, roles.columns, shown, starts)
         if found is None or found.count != self.n_rows:
             raise ValueError(f"{TABLE} {CHANGED}")
         return found

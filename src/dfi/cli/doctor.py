@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import typer
+from scipy.sparse.csgraph import connected_components
 
 from dfi._collect import refusal
 from dfi._data.everyday import NOTHING, read_everyday
@@ -294,22 +295,16 @@ def correlated(table: Table) -> tuple[tuple[tuple[str, ...], float], ...]:
     owner = np.empty(rows.shape[1], dtype=np.intp)
     for unit, column in enumerate(table.columns):
         owner[list(column.positions)] = unit
-    strong = np.argwhere(np.triu(correlation >= STRONG, 1))
-    label = list(range(table.n_columns))
-    largest: dict[tuple[int, int], float] = {}
-    for i, j in strong:
-        a, b = sorted((int(owner[i]), int(owner[j])))
-        if a == b:
-            continue
-        largest[a, b] = max(largest.get((a, b), 0.0), float(correlation[i, j]))
-        old, new = label[b], label[a]
-        label = [new if one == old else one for one in label]
-    found = []
-    for root in dict.fromkeys(label):
-        members = [unit for unit, one in enumerate(label) if one == root]
-        inside = [value for (a, b), value in largest.items() if label[a] == root]
-        if len(members) > 1:
-            found.append((tuple(table.names[unit] for unit in members), max(inside)))
+    strong = correlation * ((correlation >= STRONG) & (owner[:, None] != owner))
+    largest = np.zeros((table.n_columns, table.n_columns))
+    np.maximum.at(largest, (owner[:, None], owner), strong)
+    count, label = connected_components(largest)
+    blocks = [np.flatnonzero(label == k) for k in range(count)]
+    found = [
+        (tuple(table.names[unit] for unit in block), float(largest[block].max()))
+        for block in blocks
+        if len(block) > 1
+    ]
     return tuple(sorted(found, key=lambda block: -block[1]))
 
 
@@ -401,8 +396,15 @@ def doctor_text(examined: TableReport, request: Request, top: int, width: int) -
         for one in examined.columns:
             for note in one.notes:
                 noted.setdefault(note, []).append(one.name)
-        notes = [_note_text(names, note) for note, names in noted.items()]
-        notes += [_block_text(names, size) for names, size in examined.correlated]
+        notes = [
+            f"{'each of ' * (len(names) > 1)}{_listed(names)} {note}"
+            for note, names in noted.items()
+        ]
+        notes += [
+            f"{_listed(names)} are correlated (up to {size:.2f}): their shared signal is divided "
+            "among them"
+            for names, size in examined.correlated
+        ]
         if notes:
             lines += ["", "Worth knowing", *_items(notes, width, top)]
     if examined.plan and not examined.refused:
@@ -460,17 +462,6 @@ def _column_lines(examined: TableReport, top: int, width: int) -> list[str]:
 
 def _listed(names: Sequence[str]) -> str:
     return ", ".join(map(repr, names[:6])) + (f" and {len(names) - 6} more" * (len(names) > 6))
-
-
-def _note_text(names: Sequence[str], note: str) -> str:
-    return f"{'each of ' * (len(names) > 1)}{_listed(names)} {note}"
-
-
-def _block_text(names: Sequence[str], size: float) -> str:
-    return (
-        f"{_listed(names)} are correlated (up to {size:.2f}): their shared signal is divided "
-        "among them"
-    )
 
 
 def _intentions(examined: TableReport, request: Request) -> list[str]:

@@ -304,26 +304,6 @@ SPLITS = (
 )
 """``split.table()``."""
 
-TABLES = {
-    "units": UNITS,
-    "ranks": RANKS,
-    "shares": SHARES,
-    "intervals": INTERVALS,
-    "tests": TESTS,
-    "outcomes": OUTCOMES,
-    "levels": LEVELS,
-    "aspects": ASPECTS,
-    "methods": METHODS,
-    "settings": SETTINGS,
-    "changes": CHANGES,
-    "local": LOCAL,
-    "kept": KEPT,
-    "joins": JOINS,
-    "selected": SELECTED,
-    "pairs": PAIRS,
-    "splits": SPLITS,
-}
-
 
 def lists(schema: Sequence[Column]) -> Callable[[F], F]:
     """Let the docstring of a function that returns a table list its columns."""

@@ -154,7 +154,7 @@ class Exports(Asked):
                 metrics |= {
                     f"{key}/{name}": v for name, v in zip(result.names, values, strict=True)
                 }
-        named = {name: _metric(f"{prefix}/{name}") for name in metrics}
+        named = {name: re.sub(r"[^\w\-. /]", "_", f"{prefix}/{name}") for name in metrics}
         if len(set(named.values())) < len(named):
             alike = [name for name, times in Counter(named.values()).items() if times > 1]
             raise ValueError(
@@ -285,8 +285,3 @@ def _about(result: Importance) -> dict[str, str]:
         "method": str(result.spec.get("method", "")),
     }
     return {name: text for name, text in told.items() if text}
-
-
-def _metric(name: str) -> str:
-    """Return a name that MLflow takes for a metric."""
-    return re.sub(r"[^\w\-. /]", "_", name)

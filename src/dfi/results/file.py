@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
 from functools import partial
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, BinaryIO, TypeAlias, get_args
+from typing import TYPE_CHECKING, Any, TypeAlias, get_args
 
 import numpy as np
 import sklearn
@@ -239,7 +239,10 @@ def read_file(path: str | os.PathLike[str]) -> tuple[dict[str, Json], Arrays]:
         raise FileFormatError(f"{source} is not a dfi file (it is a device or a pipe)")
     with source.open("rb") as stream:
         try:
-            _check_signature(stream, source)
+            if stream.read(len(_ZIP_SIGNATURE)) != _ZIP_SIGNATURE:
+                raise FileFormatError(  # noqa: TRY301
+                    f"{source} is not a dfi file (it is not a zip archive)"
+                )
             with zipfile.ZipFile(stream) as archive:
                 _check_members(archive, source)
                 manifest = _read_manifest(archive, source)
@@ -250,11 +253,6 @@ def read_file(path: str | os.PathLike[str]) -> tuple[dict[str, Json], Arrays]:
         except Exception as error:
             reason = " ".join(str(error).split())[:LONGEST] or type(error).__name__
             raise FileFormatError(f"{source} is damaged or truncated: {reason}") from error
-
-
-def _check_signature(stream: BinaryIO, source: Path) -> None:
-    if stream.read(len(_ZIP_SIGNATURE)) != _ZIP_SIGNATURE:
-        raise FileFormatError(f"{source} is not a dfi file (it is not a zip archive)")
 
 
 def _check_members(archive: zipfile.ZipFile, source: Path) -> None:
@@ -320,7 +318,8 @@ def _read_arrays(archive: zipfile.ZipFile, manifest: dict[str, Json], source: Pa
         if entry["member"] not in archive.namelist():
             raise FileFormatError(f"{source} is damaged: the array {name!r} is missing")
         try:
-            arrays[name], digest = _read_array(archive, entry["member"], _KINDS.get(_base(name)))
+            kind = _KINDS.get(name.rpartition(".")[2])
+            arrays[name], digest = _read_array(archive, entry["member"], kind)
         except (zipfile.BadZipFile, zlib.error, EOFError):
             raise
         except Exception as error:
@@ -334,10 +333,6 @@ def _read_arrays(archive: zipfile.ZipFile, manifest: dict[str, Json], source: Pa
                 f"{source} is damaged: the checksum of the array {name!r} differs"
             )
     return arrays
-
-
-def _base(name: str) -> str:
-    return name.rpartition(".")[2]
 
 
 def _read_array(

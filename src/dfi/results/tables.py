@@ -135,7 +135,8 @@ def share_table(
     found = ratios(result, of, np.eye(len(result.names)))
     if found is None:
         return {}
-    size = result.scores.sum() if of == "sum" else _size(result, of)
+    total = None if of == "sum" else total_estimate(result, int(of == "explained"))
+    size = result.scores.sum() if of == "sum" else np.nan if total is None else total.value
     columns = found.columns(
         result.level if level is None else level,
         nonnegative=result.nonnegative,
@@ -157,11 +158,6 @@ def share_table(
     columns["ci_low"] = np.where(exact, 0.0, columns["ci_low"])
     columns["ci_high"] = np.where(exact, end, columns["ci_high"])
     return columns
-
-
-def _size(result: Importance, of: ShareOf) -> float:
-    found = total_estimate(result, int(of == "explained"))
-    return float("nan") if found is None else found.value
 
 
 def score_table(
