@@ -26,6 +26,7 @@ from dfi._lines.trees.kernels_blocks import (
     jumps_for,
     lay_out,
     leaving_of,
+    lines_for,
     places_for,
     predict_sums,
 )
@@ -44,7 +45,7 @@ from dfi._lines.trees.law import CoordinateLaw, Law, coordinate_law, step_below,
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import ArrayLike
+    from numpy.typing import ArrayLike, NDArray
 
     from dfi._lines.trees.ensemble import Category, TreeEnsemble
     from dfi._types import Floats, Ints
@@ -192,7 +193,9 @@ def _part_that_leaves(nodes: Nodes, lines: Lines) -> float:
     few = replace(lines, points=lines.points[rows], latent=lines.latent[rows])
     n, d = few.latent.shape
     n_trees = min(len(nodes.roots), TREES_AT_ONCE)
-    found = _leaving(nodes, slice(0, n_trees), few, _geometry(few), slice(0, n), slice(0, d))
+    trees, every = slice(0, n_trees), (slice(0, n), slice(0, d))
+    columns, line = kernel_array(few.points.T, np.float64), lines_for(n, d, n_trees)
+    found = _leaving(nodes, trees, few, _geometry(few), *every, columns, line)
     return float(sum(int(each.end[-1]) for each in found) / (n * d * n_trees))
 
 
@@ -316,15 +319,19 @@ def _shared(
     latent = kernel_array(lines.latent.T, np.float64)
     shifts = kernel_array(lines.offsets.T, np.float64)
     width = min(MOST_DIRECTIONS, max(FEWEST_DIRECTIONS // 2, -(-d // 4)))
+    most = min(n, ROWS_TOGETHER), width, min(n_trees, TREES_AT_ONCE)
+    free: list[NDArray[np.uint32]] = []
 
     def task(where: tuple[slice, slice]) -> None:
         group, block = where
         size = block.stop - block.start
         part = np.ascontiguousarray(columns[:, block])
         arena = arena_for(size, nodes.depth)
+        # Tasks hand this to each other: new pages would cost a tenth of what is done in them.
+        line = free.pop() if free else lines_for(*most)
         sums = [np.zeros((2, q, size)) for _ in range(group.start, group.stop)]
         for trees in blocks(n_trees, TREES_AT_ONCE):
-            leaving = _leaving(nodes, trees, lines, geometry, block, group)
+            leaving = _leaving(nodes, trees, lines, geometry, block, group, part, line)
             # One direction after the other: the tables of its law stay in the cache.
             for own, own_sums, j in zip(leaving, sums, range(group.start, group.stop), strict=True):
                 law = coordinate_law(geometry.law, j)
@@ -332,6 +339,7 @@ def _shared(
                 ends = np.full(size, geometry.lows[j]), np.full(size, geometry.highs[j])
                 step = step_below(law, shifts[j])
                 arena_moments(nodes, trees.start, own, part, *common, *ends, step, arena, *own_sums)
+        free.append(line)
         total = geometry.law.total[group]
         for k, j in enumerate(range(group.start, group.stop)):
             mean[:, block, j] = sums[k][0] + ensemble.intercept
@@ -343,7 +351,14 @@ def _shared(
 
 
 def _leaving(
-    nodes: Nodes, trees: slice, lines: Lines, geometry: Geometry, rows: slice, group: slice
+    nodes: Nodes,
+    trees: slice,
+    lines: Lines,
+    geometry: Geometry,
+    rows: slice,
+    group: slice,
+    columns: Floats,
+    line: NDArray[np.uint32],
 ) -> list[Leaving]:
     """Return the lines that leave the leaf of their own row in some trees, by direction."""
     z = lines.latent[rows, group]
@@ -353,10 +368,11 @@ def _leaving(
     return leaving_of(
         nodes,
         trees,
-        kernel_array(lines.points[rows], np.float64),
+        columns,
         kernel_array(z - (low + high) / 2.0, np.float64),
         kernel_array((high - low) * (0.5 + 1e-9), np.float64),
         kernel_array(np.where(steepness == 0.0, UNMOVED, steepness), np.float64),
+        line,
     )
 
 

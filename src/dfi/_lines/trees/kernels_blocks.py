@@ -329,17 +329,26 @@ def all_lines(n_lines: int, n_trees: int) -> Leaving:
     return Leaving(np.arange(n_lines, dtype=np.uint32), first, end, np.zeros((1, n_lines)))
 
 
+def lines_for(n_lines: int, d: int, n_trees: int) -> NDArray[np.uint32]:
+    """Return room for the lines that leave; memory that is not written to is none."""
+    return np.empty((d, n_trees * n_lines + 1), np.uint32)
+
+
 def leaving_of(
-    nodes: Nodes, trees: slice, points: Floats, centred: Floats, half: Floats, steepness: Floats
+    nodes: Nodes,
+    trees: slice,
+    columns: Floats,
+    centred: Floats,
+    half: Floats,
+    steepness: Floats,
+    line: NDArray[np.uint32],
 ) -> list[Leaving]:
     """Return what :func:`find_leaving` finds in some of the trees, by direction."""
     n, d = centred.shape
     count = trees.stop - trees.start
     own, end = np.empty((count, n)), np.zeros((d, count + 1), np.int64)
-    # Memory that is not written to is none.
-    line = np.empty((d, count * n + 1), np.uint32)
     memory = np.empty(d), np.empty(d, np.uint64)
-    find_leaving(nodes, trees.start, points, centred, half, steepness, *memory, line, end, own)
+    find_leaving(nodes, trees.start, columns, centred, half, steepness, *memory, line, end, own)
     return [Leaving(line[j], end[j, :-1], end[j, 1:], own) for j in range(d)]
 
 
@@ -347,7 +356,7 @@ def leaving_of(
 def find_leaving(
     nodes: Nodes,
     first_tree: int,
-    points: Floats,
+    columns: Floats,
     centred: Floats,
     half: Floats,
     steepness: Floats,
@@ -360,25 +369,26 @@ def find_leaving(
 ) -> None:
     """Find the lines that cross a split on their own row's path where the law has mass.
 
-    The path is walked once for all directions. Rows are ``points`` (n, p); the law of direction
-    ``j`` along row ``i`` lies within ``half`` of where ``t - z`` is ``-centred``, both (n, d);
-    ``steepness`` (p, d) is huge where a direction does not move a feature. A line too many does no
-    harm. ``nearest`` and ``n_leaving`` (d,) are memory; ``line`` (d, capacity), ``end``
-    (d, trees) and ``own`` (trees, n) are those of :class:`Leaving`.
+    The path is walked once for all directions. Rows come in ``columns`` (p, n), of which a tree
+    reads few: row by row takes half as long again. The law of direction ``j`` along row ``i`` lies
+    within ``half`` of where ``t - z`` is ``-centred``, both (n, d); ``steepness`` (p, d) is huge
+    where a direction does not move a feature. A line too many does no harm. ``nearest`` and
+    ``n_leaving`` (d,) are memory; ``line`` (d, capacity), ``end`` (d, trees) and ``own`` (trees, n)
+    are those of :class:`Leaving`.
     """
     one = np.uint64(1)
     n, d = centred.shape
     for j in range(d):
         n_leaving[j] = 0
     for tree in range(own.shape[0]):
-        for i in range(n):
-            x, z = points[i], centred[i]
+        for i in range(np.uint64(n)):
+            z = centred[i]
             for j in range(d):
                 nearest[j] = np.inf
             node = np.uint64(nodes.roots[first_tree + tree])
             f = nodes.feature[node]
             while f >= 0:
-                gap = nodes.cut[node] - x[np.uint32(f)]
+                gap = nodes.cut[node] - columns[np.uint32(f), i]
                 steep = steepness[np.uint32(f)]
                 for j in range(d):
                     away = abs(z[j] + gap * steep[j])
