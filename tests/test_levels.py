@@ -13,7 +13,7 @@ from sklearn.linear_model import LinearRegression
 
 import dfi
 from dfi import plots
-from dfi._data import read_table
+from dfi._data.table import read_table
 from dfi.transports import Copula, EntropicOT, Gaussian, KnotheRosenblatt, Semicontinuous
 
 RNG = np.random.default_rng(0)

@@ -28,35 +28,11 @@ if TYPE_CHECKING:
     from dfi.results.tree import SignalTree
 
 __all__ = [
-    "DFI",
-    "Change",
-    "Importance",
-    "Interactions",
-    "KeepList",
-    "LocalAttributions",
-    "Quadrature",
-    "Quantile",
-    "Results",
-    "Selection",
-    "SignalTree",
-    "Split",
-    "__version__",
-    "change",
-    "compare",
-    "datasets",
-    "effects",
-    "explain",
-    "inference",
-    "load",
-    "losses",
-    "methods",
-    "plots",
-    "report",
-    "select",
-    "sensitivity",
-    "transports",
-    "warnings",
-]
+    "DFI", "Change", "Importance", "Interactions", "KeepList", "LocalAttributions", "Quadrature",
+    "Quantile", "Results", "Selection", "SignalTree", "Split", "__version__", "change", "compare",
+    "datasets", "effects", "explain", "inference", "load", "losses", "methods", "plots", "report",
+    "select", "sensitivity", "transports", "warnings",
+]  # fmt: skip
 
 _HOMES = {
     "dfi._change": ("change",),

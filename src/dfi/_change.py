@@ -58,17 +58,9 @@ if TYPE_CHECKING:
 Rows = Literal["auto", "independent", "same"]
 
 MUST_AGREE = (
-    "transport",
-    "transport_form",
-    "cost",
-    "reference",
-    "epsilon",
-    "standardize",
-    "units",
-    "unit_scores",
-    "group_scores",
-    "scale",
-)
+    "transport", "transport_form", "cost", "reference", "epsilon", "standardize", "units",
+    "unit_scores", "group_scores", "scale",
+)  # fmt: skip
 """Entries of two specifications beside those of a difference (``results.importance``) without which
 a change means nothing: what is measured, and in which unit."""
 

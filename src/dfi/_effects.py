@@ -557,13 +557,7 @@ def _described(propensity_model: EstimatorLike | VectorLike | Mapping[Any, float
 def _average(values: Floats, fits: Fits, level: float) -> dict[str, float]:
     influence = InfluenceRows(values[:, None], fits.weights)
     found = estimate_one(influence, level=level, alternative="two-sided", nonnegative=False)
-    return {
-        "value": found.value,
-        "se": found.se,
-        "ci_low": found.ci_low,
-        "ci_high": found.ci_high,
-        "level": level,
-    }
+    return {key: getattr(found, key) for key in ("value", "se", "ci_low", "ci_high", "level")}
 
 
 def _refuse_plug_in(fits: Fits) -> None:

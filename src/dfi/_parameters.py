@@ -676,28 +676,13 @@ OWN: Mapping[tuple[str, str], Constraints] = {
 """What single functions and classes mean by a parameter."""
 
 SYNONYMS: Mapping[str, str] = {
-    "alpha": "level",
-    "cv_groups": "clusters",
-    "groups": "feature_groups",
-    "positive": "pos_label",
-    "confidence": "level",
-    "data": "X",
-    "features": "X",
-    "folds": "cv",
-    "frequency_weights": "frequency_weight",
-    "jobs": "n_jobs",
-    "learner": "estimator",
-    "model": "estimator",
-    "n_folds": "cv",
-    "n_splits": "cv",
-    "outcome": "y",
-    "regressor": "estimator",
-    "row_groups": "clusters",
-    "seed": "random_state",
-    "target": "y",
-    "verbose": "progress",
-    "weights": "sample_weight",
-}
+    "alpha": "level", "cv_groups": "clusters", "groups": "feature_groups", "positive": "pos_label",
+    "confidence": "level", "data": "X", "features": "X", "folds": "cv",
+    "frequency_weights": "frequency_weight", "jobs": "n_jobs", "learner": "estimator",
+    "model": "estimator", "n_folds": "cv", "n_splits": "cv", "outcome": "y",
+    "regressor": "estimator", "row_groups": "clusters", "seed": "random_state", "target": "y",
+    "verbose": "progress", "weights": "sample_weight",
+}  # fmt: skip
 """What people call parameters elsewhere."""
 
 _NAME_OPTIONS = "DFI_MESSAGES_NAME_OPTIONS"

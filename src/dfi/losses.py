@@ -52,18 +52,9 @@ if TYPE_CHECKING:
     from dfi._types import Floats
 
 __all__ = [
-    "BRIER",
-    "GAMMA",
-    "LOG_LOSS",
-    "LOSSES",
-    "POISSON",
-    "SQUARED_ERROR",
-    "Loss",
-    "absolute",
-    "custom",
-    "pinball",
-    "zero_one",
-]
+    "BRIER", "GAMMA", "LOG_LOSS", "LOSSES", "POISSON", "SQUARED_ERROR", "Loss", "absolute",
+    "custom", "pinball", "zero_one",
+]  # fmt: skip
 
 Domain = Literal["real", "probability", "positive"]
 LossLike: TypeAlias = "str | Loss | Callable[[Floats, Floats], Floats]"

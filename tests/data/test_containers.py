@@ -9,7 +9,7 @@ import pandas as pd
 import polars as pl
 import pytest
 
-from dfi._data import read_row_groups
+from dfi._data.folds import read_row_groups
 from dfi._data.problem import read_data
 
 RNG = np.random.default_rng(0)

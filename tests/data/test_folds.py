@@ -21,7 +21,7 @@ from sklearn.model_selection import (
     TimeSeriesSplit,
 )
 
-from dfi._data import Fold, read_folds, read_row_groups, split_halves
+from dfi._data.folds import Fold, read_folds, read_row_groups, split_halves
 
 N = 40
 RNG = np.random.default_rng(0)

@@ -11,7 +11,7 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
-from dfi._data import read_groups
+from dfi._data.groups import read_groups
 
 NAMES = ("age", "s1", "s2", "bmi")
 MEMBERSHIP = np.array([[False, True, True, False], [True, False, False, True]])

@@ -9,8 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from dfi._data import levels, read_table
+from dfi._data import levels
 from dfi._data.levels import Grid, constant_columns, different_rows, extremes, read_levels
+from dfi._data.table import read_table
 
 RNG = np.random.default_rng(0)
 N = 400

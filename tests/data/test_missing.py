@@ -15,8 +15,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import dfi
-from dfi._data import read_data, read_table
 from dfi._data.levels import Gap
+from dfi._data.problem import read_data
+from dfi._data.table import read_table
 from tests.data.test_round_trip import all_levels, arrow_table, pandas_frame, polars_frame, same
 
 N = 30

@@ -11,7 +11,7 @@ import polars as pl
 import pyarrow as pa
 import pytest
 
-from dfi._data import read_outcome
+from dfi._data.outcome import read_outcome
 from dfi.warnings import OutcomeWarning
 
 

@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from dfi._data import read_table
+from dfi._data.table import read_table
 
 N = 30
 RNG = np.random.default_rng(0)

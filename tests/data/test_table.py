@@ -14,8 +14,9 @@ import pyarrow as pa
 import pytest
 from scipy import sparse
 
-from dfi._data import as_frame, read_table
 from dfi._data.columns import read_vector
+from dfi._data.frames import as_frame
+from dfi._data.table import read_table
 from dfi.warnings import ManyLevelsWarning
 
 

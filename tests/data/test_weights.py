@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dfi._data import Weights, read_weights
+from dfi._data.weights import Weights, read_weights
 
 RNG = np.random.default_rng(0)
 U = RNG.normal(size=(40, 3)) @ RNG.normal(size=(3, 3)) + 5.0

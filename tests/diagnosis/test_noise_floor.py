@@ -11,7 +11,7 @@ import pytest
 from sklearn.linear_model import LinearRegression
 
 import dfi
-from dfi._data import read_table
+from dfi._data.table import read_table
 from dfi._data.weights import Weights
 from dfi._diagnosis import checks
 from dfi._diagnosis.noise_floor import NoiseFloor, Probe, probed_table

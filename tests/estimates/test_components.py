@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 import dfi
-from dfi._data import read_table
+from dfi._data.table import read_table
 from dfi._data.weights import Weights
 from dfi._estimates import components as found_by
 from dfi._estimates.components import (

@@ -11,7 +11,7 @@ from sklearn.linear_model import LinearRegression, Ridge
 from sklearn.model_selection import KFold, cross_val_predict
 from sklearn.tree import DecisionTreeRegressor
 
-from dfi._data import read_table
+from dfi._data.table import read_table
 from dfi._learners import stack
 from dfi._learners.boosting import LeastSquaresBoosting
 from dfi._learners.quadratic import QuadraticRidge

@@ -31,7 +31,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 
-from dfi._data import read_table
+from dfi._data.table import read_table
 from dfi._learners.temperature import (
     COOLEST,
     HOTTEST,

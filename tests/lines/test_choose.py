@@ -21,7 +21,7 @@ from sklearn.preprocessing import (
 from sklearn.svm import SVR
 
 import dfi
-from dfi._data import read_table
+from dfi._data.table import read_table
 from dfi._learners.stack import SuperLearner
 from dfi._lines.base import Lines, Reference
 from dfi._lines.choose import Quadrature, is_smooth, line_model

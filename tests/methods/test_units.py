@@ -12,7 +12,8 @@ from sklearn.ensemble import ExtraTreesRegressor, RandomForestRegressor
 from sklearn.linear_model import LinearRegression
 
 import dfi
-from dfi._data import Fold, read_table
+from dfi._data.folds import Fold
+from dfi._data.table import read_table
 from dfi._learners.stack import SuperLearner
 from dfi._models.predictor import forest_values, is_plain_forest
 from dfi._models.submodels import (

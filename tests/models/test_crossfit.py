@@ -11,7 +11,11 @@ from sklearn.model_selection import KFold, ShuffleSplit
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from dfi._data import Data, read_folds, read_outcome, read_table, read_weights
+from dfi._data.folds import read_folds
+from dfi._data.outcome import read_outcome
+from dfi._data.problem import Data
+from dfi._data.table import read_table
+from dfi._data.weights import read_weights
 from dfi._learners.stack import SuperLearner
 from dfi._models.crossfit import (
     cross_fit,

@@ -15,7 +15,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import dfi
-from dfi._data import read_table
+from dfi._data.table import read_table
 from dfi._learners.stack import SuperLearner, only_reads
 from dfi._models.predictor import predictor_for
 from dfi._models.submodels import FixedStack

@@ -26,7 +26,7 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from sklearn.tree import DecisionTreeRegressor
 
 import dfi
-from dfi._data import read_table
+from dfi._data.table import read_table
 from dfi._lines.choose import Quadrature, line_model
 from dfi._models.encoders import takes_missing
 from dfi._models.predictor import learner_view, predictor_for

@@ -13,7 +13,7 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import FeatureUnion, make_pipeline
 from sklearn.preprocessing import OneHotEncoder, OrdinalEncoder, StandardScaler, TargetEncoder
 
-from dfi._data import read_table
+from dfi._data.table import read_table
 from dfi._models.encoders import encoded_columns, reads_raw_columns, unseen_levels
 from dfi._models.learners import LEARNERS, resolve_learner
 from dfi._models.predictor import predictor_for

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from dfi._data import read_table
+from dfi._data.table import read_table
 from dfi._lines.choose import Quadrature
 from dfi._scoring.scores import Task
 

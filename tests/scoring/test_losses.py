@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scipy import special, stats
 
 import dfi
-from dfi._data import read_table
+from dfi._data.table import read_table
 from dfi._lines.base import Lines, Reference
 from dfi._lines.choose import Quadrature, line_model
 from dfi._models.predictor import predictor_for

@@ -148,7 +148,7 @@ def test_the_first_pass_reads_what_memory_reads(cuts, frame):
     """Columns, levels, constants, outcome and weights."""
     arrow = pa.Table.from_pandas(frame, preserve_index=False)
     for table in (frame, arrow):
-        whole = dfi._data.read_data(table, "y", sample_weight="w")
+        whole = dfi._data.problem.read_data(table, "y", sample_weight="w")
         stream = open_stream(Slices(table, cuts), "y", sample_weight="w")
         known = stream.state.known(stream.columns)
         assert [(c.name, c.kind, c.levels, c.positions) for c in stream.columns] == [

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 import dfi
-from dfi._data import read_table
+from dfi._data.table import read_table
 from dfi._data.weights import Weights
 from dfi.transports import Auto, Brenier, Copula, EntropicOT, Gaussian, KnotheRosenblatt
 from dfi.warnings import ImplausibleScoreWarning, TransportWarning

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy.special import ndtr, ndtri
 from sklearn.ensemble import RandomForestRegressor
 
-from dfi._data import read_table
+from dfi._data.table import read_table
 from dfi._data.weights import Weights
 from dfi._estimates.margins import count_rows, fit_margin, knot_scores
 from dfi._lines.choose import Quadrature, line_model

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from sklearn.covariance import ledoit_wolf_shrinkage
 
 import dfi
-from dfi._data import read_table
+from dfi._data.table import read_table
 from dfi._data.weights import Weights
 from dfi._estimates.covariance import RowCoordinates, ledoit_wolf
 from dfi._estimates.margins import count_rows, fit_margin

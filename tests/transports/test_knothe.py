@@ -8,7 +8,7 @@ import pytest
 from scipy.special import ndtri
 
 import dfi
-from dfi._data import read_table
+from dfi._data.table import read_table
 from dfi._data.weights import Weights
 from dfi._models.crossfit import FoldModels
 from dfi.datasets.simulations import correlated_gaussian, m4

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dfi._data import read_table
 from dfi._data import source as home
 from dfi._data.moments import TicketGroups
 from dfi._data.source import MatrixSource, RowBlock, RowSource
+from dfi._data.table import read_table
 from dfi._data.weights import Weights
 from dfi._estimates.cells import CELLS, LawCellsOf, cell_edges, lowered
 from dfi._lines.base import Reference

@@ -185,21 +185,10 @@ def family_members(family: Family, random_state: int) -> Members:
 
 
 READERS = (
-    BentHingeNetwork,
-    BoundedRidge,
-    BoostedMargins,
-    BoostedResiduals,
-    CoxMean,
-    LeastSquaresBoosting,
-    LinkedBoosting,
-    LinkedNetwork,
-    LinkedObliqueBoosting,
-    LinkedQuadratic,
-    LinkedRidge,
-    MeanOutcome,
-    ObliqueBoosting,
-    QuadraticRidge,
-)
+    BentHingeNetwork, BoundedRidge, BoostedMargins, BoostedResiduals, CoxMean,
+    LeastSquaresBoosting, LinkedBoosting, LinkedNetwork, LinkedObliqueBoosting, LinkedQuadratic,
+    LinkedRidge, MeanOutcome, ObliqueBoosting, QuadraticRidge,
+)  # fmt: skip
 """The default members: none of them writes into the rows that it is given."""
 
 

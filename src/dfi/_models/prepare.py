@@ -135,13 +135,11 @@ def prepare(
             "scale='margin' describes a fitted classifier by squared errors of its log-odds: pass "
             f"{argument('cv', 'prefit')} and leave {argument('loss')} at 'auto'"
         )
-    cluster = is_cluster_learner(estimator) and not prefit
-    several = several_named(y)
     times = take_times(given)
     given["counted"] = chosen is not None and chosen.domain == "positive"
     watch: Watch = partial(progress_bar, progress)
     facts: Mapping[str, object] = {}
-    as_frame = not samples or clusters is not None or several or target is not None
+    as_frame = not samples or clusters is not None or several_named(y) or target is not None
     if is_stream(X):
         check_streamed(cv)
     if is_stream(X) and not as_frame:

@@ -18,6 +18,7 @@ from sklearn.linear_model import LinearRegression
 from sklearn.pipeline import FeatureUnion, Pipeline
 from sklearn.preprocessing import StandardScaler
 
+from dfi._data.columns import laid_out
 from dfi._data.levels import constant_columns
 from dfi._data.outcome import Outcome, Survival
 from dfi._data.table import Table
@@ -37,8 +38,8 @@ from dfi._models.predictor import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Sequence
 
-    from dfi._data import Fold, Weights
-    from dfi._data.columns import Column
+    from dfi._data.folds import Fold
+    from dfi._data.weights import Weights
     from dfi._types import Estimator, Floats, Ints, Native
 
 Submodel: TypeAlias = tuple[int, frozenset[int]]
@@ -220,16 +221,10 @@ class _OnColumns:
 
 
 def subtable(table: Table, columns: Sequence[int]) -> Table:
-    taken: list[Column] = []
-    width = 0
-    for index in columns:
-        column = table.columns[index]
-        taken.append(replace(column, positions=tuple(range(width, width + column.width))))
-        width += column.width
     header: Native = table.header
     return Table(
         np.ascontiguousarray(table.matrix[:, np.array(positions_of(table, columns))]),
-        tuple(taken),
+        laid_out(table.columns[index] for index in columns),
         table.library,
         None if header is None else header[list(columns)],
         table.present,

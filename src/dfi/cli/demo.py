@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from sklearn.datasets import load_diabetes
 
 from dfi import explain
-from dfi._data import as_frame
+from dfi._data.frames import as_frame
 from dfi._files import folder_filled
 
 if TYPE_CHECKING:

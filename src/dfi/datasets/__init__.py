@@ -16,15 +16,6 @@ from dfi.datasets.simulations import (
 )
 
 __all__ = [
-    "HIVData",
-    "Linear",
-    "Regression",
-    "Simulation",
-    "exponential",
-    "linear_truth",
-    "load_hiv",
-    "m1",
-    "m2",
-    "m3",
-    "m4",
-]
+    "HIVData", "Linear", "Regression", "Simulation", "exponential", "linear_truth", "load_hiv",
+    "m1", "m2", "m3", "m4",
+]  # fmt: skip

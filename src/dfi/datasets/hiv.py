@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from dfi._data import as_frame as build
+from dfi._data.frames import as_frame as build
 from dfi._files import cache_folder, written_whole
 from dfi._parameters import validated
 

@@ -19,22 +19,9 @@ from dfi.methods.shapley import Shapley
 from dfi.methods.sobol import Sobol
 
 __all__ = [
-    "CPI",
-    "DLOCO",
-    "LOCO",
-    "METHODS",
-    "NLOCO",
-    "PCM",
-    "PFI",
-    "R2",
-    "Disentangled",
-    "Fits",
-    "Method",
-    "MethodResult",
-    "Shapley",
-    "Sobol",
-    "prepare",
-]
+    "CPI", "DLOCO", "LOCO", "METHODS", "NLOCO", "PCM", "PFI", "R2", "Disentangled", "Fits",
+    "Method", "MethodResult", "Shapley", "Sobol", "prepare",
+]  # fmt: skip
 
 METHODS: dict[str, Callable[[], Method]] = {
     "dfi": Disentangled,

@@ -63,7 +63,9 @@ from dfi.methods.permutation import (
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from dfi._data import Fold, Table, Weights
+    from dfi._data.folds import Fold
+    from dfi._data.table import Table
+    from dfi._data.weights import Weights
     from dfi._types import Estimator, Floats, Ints, Learner
 
 

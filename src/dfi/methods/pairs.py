@@ -238,12 +238,10 @@ class _Pairs:
                 for member, one, units in zip(self.members, self.tasks, self.units, strict=True)
             ]
         rows, weights = found[0].rows, task.weights.take(found[0].rows)
-        latent = np.sum([one.latent for one in found], axis=0)
-        by_repeat = np.sum([one.by_repeat for one in found], axis=0)
-        whole = np.sum([one.whole for one in found], axis=0)
-        explained = np.sum([one.explained for one in found], axis=0)
-        effects = np.sum([one.effects for one in found], axis=0)
-        sensitivity = np.sum([one.sensitivity for one in found], axis=0)
+        latent, by_repeat, whole, explained, effects, sensitivity = (
+            np.sum([getattr(one, name) for one in found], axis=0)
+            for name in ("latent", "by_repeat", "whole", "explained", "effects", "sensitivity")
+        )
         quiet = ~latent.any(axis=0)
         of_units, attributing, own = self._aggregation()
         influence = None if task.fixed else self.transport.map_influence(task.matrix[rows])

@@ -40,7 +40,7 @@ from scipy.optimize import brentq
 from sklearn.linear_model import LinearRegression
 from sklearn.preprocessing import StandardScaler
 
-from dfi._data import read_folds
+from dfi._data.folds import read_folds
 from dfi._learners.stack import SuperLearner
 from dfi._models.learners import predicts_classes, resolve_learner
 from dfi._models.submodels import (

@@ -58,75 +58,32 @@ from dfi.plots.scores import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
     import numpy as np
     from matplotlib.axes import Axes
     from numpy.typing import NDArray
 
 __all__ = [
-    "amplification",
-    "amplification_data",
-    "attribution",
-    "attribution_data",
-    "beeswarm",
-    "beeswarm_data",
-    "change",
-    "change_data",
-    "classes",
-    "classes_data",
-    "comparison",
-    "comparison_data",
-    "dependence",
-    "dependence_data",
-    "diagnostics",
-    "diagnostics_data",
-    "groups",
-    "groups_data",
-    "importance",
-    "importance_data",
-    "interactions",
-    "interactions_data",
-    "latent_attributed",
-    "latent_attributed_data",
-    "levels",
-    "levels_data",
-    "line_profile",
-    "line_profile_data",
-    "sensitivity",
-    "sensitivity_data",
-    "split",
-    "split_data",
-    "surface",
-    "surface_data",
-    "survival",
-    "survival_data",
-    "tree",
-    "tree_data",
-    "waterfall",
+    "amplification", "amplification_data", "attribution", "attribution_data", "beeswarm",
+    "beeswarm_data", "change", "change_data", "classes", "classes_data", "comparison",
+    "comparison_data", "dependence", "dependence_data", "diagnostics", "diagnostics_data",
+    "groups", "groups_data", "importance", "importance_data", "interactions", "interactions_data",
+    "latent_attributed", "latent_attributed_data", "levels", "levels_data", "line_profile",
+    "line_profile_data", "sensitivity", "sensitivity_data", "split", "split_data", "surface",
+    "surface_data", "survival", "survival_data", "tree", "tree_data", "waterfall",
     "waterfall_data",
-]
+]  # fmt: skip
 
-_KINDS: dict[str, dict[str, Callable[..., Axes | NDArray[np.object_]]]] = {
-    "Importance": {
-        "importance": importance,
-        "latent_attributed": latent_attributed,
-        "attribution": attribution,
-        "amplification": amplification,
-        "tree": tree,
-        "groups": groups,
-        "classes": classes,
-        "diagnostics": diagnostics,
-        "survival": survival,
-        "levels": levels,
-    },
-    "LocalAttributions": {
-        "beeswarm": beeswarm,
-        "waterfall": waterfall,
-        "dependence": dependence,
-    },
-    "Interactions": {"interactions": interactions, "surface": surface},
-}
+_KINDS = {
+    "Importance": (
+        "importance", "latent_attributed", "attribution", "amplification", "tree", "groups",
+        "classes", "diagnostics", "survival", "levels",
+    ),
+    "LocalAttributions": ("beeswarm", "waterfall", "dependence"),
+    "Interactions": ("interactions", "surface"),
+}  # fmt: skip
+"""The plots of each kind of result, by name."""
 
 
 def draw(shown: object, kind: str, options: Mapping[str, object]) -> Axes | NDArray[np.object_]:
@@ -136,4 +93,5 @@ def draw(shown: object, kind: str, options: Mapping[str, object]) -> Axes | NDAr
         hint = did_you_mean(kind, kinds)
         lead = f"{hint} The" if hint else "; the"
         raise ValueError(f"unknown plot {kind!r}{lead} plots are {', '.join(kinds)}.")
-    return kinds[kind](shown, **options)
+    drawn: Axes | NDArray[np.object_] = globals()[kind](shown, **options)
+    return drawn

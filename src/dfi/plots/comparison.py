@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import matplotlib.pyplot as plt
 import numpy as np
 
-from dfi._data import as_frame
+from dfi._data.frames import as_frame
 from dfi._parameters import validated
 from dfi.plots import style
 from dfi.results import views

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dfi._checks import did_you_mean
-from dfi._data import as_frame
+from dfi._data.frames import as_frame
 from dfi._parameters import validated
 from dfi.plots import style
 from dfi.results import views, words

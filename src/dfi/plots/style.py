@@ -11,7 +11,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.colors import PowerNorm
 
-from dfi._data import as_frame
+from dfi._data.frames import as_frame
 from dfi._parameters import validated
 from dfi.results.views import NAME_WIDTH, Columns, Names, short_names
 

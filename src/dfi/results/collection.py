@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from dfi._data import as_frame
+from dfi._data.frames import as_frame
 from dfi._docstrings import exemplified
 from dfi._parameters import check, refuse_unknown
 from dfi.results.columns import METHODS, SETTINGS, frame_of

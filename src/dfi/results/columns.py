@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import numpy as np
 
-from dfi._data import as_frame
+from dfi._data.frames import as_frame
 from dfi.results.numbers import (
     FIGURE_SPACE,
     SHOWN_ROWS,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from dfi._data import as_frame
+from dfi._data.frames import as_frame
 from dfi._docstrings import exemplified
 from dfi._parameters import TABLE, shown, validated
 from dfi.results.columns import LOCAL, frame_of

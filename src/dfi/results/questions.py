@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, cast
 
 import numpy as np
 
-from dfi._data import as_frame
+from dfi._data.frames import as_frame
 from dfi._data.groups import read_groups
 from dfi._docstrings import exemplified
 from dfi._parameters import InvalidParameterError, argument, name_groups, validated

@@ -28,14 +28,8 @@ from dfi.transports.gaussian import Gaussian, Semicontinuous
 from dfi.transports.knothe import KnotheRosenblatt
 
 __all__ = [
-    "Auto",
-    "Brenier",
-    "Copula",
-    "EntropicOT",
-    "Gaussian",
-    "KnotheRosenblatt",
-    "Semicontinuous",
-]
+    "Auto", "Brenier", "Copula", "EntropicOT", "Gaussian", "KnotheRosenblatt", "Semicontinuous",
+]  # fmt: skip
 
 TRANSPORTS: dict[str, type[Transport]] = {
     "gaussian": Gaussian,

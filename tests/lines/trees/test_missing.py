@@ -19,7 +19,7 @@ from sklearn.impute import SimpleImputer
 from sklearn.pipeline import make_pipeline
 from sklearn.tree import DecisionTreeRegressor
 
-from dfi._data import read_table
+from dfi._data.table import read_table
 from dfi._lines.base import Lines, Reference
 from dfi._lines.choose import Quadrature, line_model
 from dfi._lines.quadrature import QuadratureLines

@@ -18,7 +18,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OrdinalEncoder
 
 import dfi
-from dfi._data import read_table
+from dfi._data.table import read_table
 from dfi._lines.choose import Quadrature, line_model
 from dfi._lines.trees.ensemble import LevelRule, add_ensembles, single_tree
 from dfi._lines.trees.model import TreeLines

@@ -32,7 +32,7 @@ from sklearn.preprocessing import (
 from sklearn.tree import DecisionTreeRegressor
 
 import dfi
-from dfi._data import read_table
+from dfi._data.table import read_table
 from dfi._lines.choose import Quadrature, line_model
 from dfi._lines.trees.model import TreeLines, largest_error
 from dfi._models.predictor import predictor_for

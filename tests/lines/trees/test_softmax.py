@@ -27,7 +27,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 
-from dfi._data import read_table, read_weights
+from dfi._data.table import read_table
+from dfi._data.weights import read_weights
 from dfi._lines.base import Lines, Reference
 from dfi._lines.choose import Quadrature, line_model
 from dfi._lines.quadrature import QuadratureLines
