@@ -388,11 +388,14 @@ def gradient_products(
             raise TypeError(f"the loss {loss.name!r} has no curvature")
         value = np.mean([model.predict(matrix) for model in models], axis=0)
         mass = mass * loss.half_curvature(value)
+    stepwise = sum(has_trees(model) for model in models)
+    # trees jump, whatever the fine step would show
     fine, coarse = (
         _products([_gradients(model, matrix, geometry, width) for model in models], mass)
-        for width in (step, COARSE_STEP)
+        if width is not None
+        else np.zeros((geometry.n_latent, geometry.n_latent))
+        for width in (None if stepwise else step, COARSE_STEP)
     )
-    stepwise = sum(has_trees(model) for model in models)
     return Gradients(fine, coarse, total, stepwise)
 
 
