@@ -162,16 +162,11 @@ def _read(predictor: Predictor, sample: Floats, options: Quadrature) -> LineMode
 def _closed_form(predictor: Predictor, sample: Floats) -> LineModel | None:
     if not predictor.reads_matrix:
         return _linear_pipeline(predictor, sample)
-    linear = linear_lines(predictor.model, sample.shape[1])
-    if linear is not None and _agrees(linear.predict(sample), predictor(sample)):
-        return linear
-    curved = hinge_lines(predictor.model) or bounded_lines(predictor.model)
-    if curved is not None and _agrees(curved.predict(sample), predictor(sample)):
-        return curved
-    linked = linked_lines(predictor.model, sample.shape[1])
-    if linked is not None and _agrees(linked.predict(sample), predictor(sample)):
-        return linked
-    return None
+    model, width = predictor.model, sample.shape[1]
+    found: LineModel | None = linear_lines(model, width)
+    found = found or hinge_lines(model) or bounded_lines(model) or linked_lines(model, width)
+    agrees = found is not None and _agrees(found.predict(sample), predictor(sample))
+    return found if agrees else None
 
 
 def _linear_pipeline(predictor: Predictor, sample: Floats) -> LinearLines | None:

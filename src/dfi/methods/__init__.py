@@ -24,16 +24,8 @@ __all__ = [
 ]  # fmt: skip
 
 METHODS: dict[str, Callable[[], Method]] = {
-    "dfi": Disentangled,
-    "loco": LOCO,
-    "nloco": NLOCO,
-    "dloco": DLOCO,
-    "pfi": PFI,
-    "cpi": CPI,
-    "shapley": Shapley,
-    "sobol": Sobol,
-    "pcm": PCM,
-    "r2": R2,
+    kind.name: kind
+    for kind in (Disentangled, LOCO, NLOCO, DLOCO, PFI, CPI, Shapley, Sobol, PCM, R2)
 }
 """The methods that go by a name, each with its defaults.
 

@@ -31,15 +31,8 @@ __all__ = [
     "Auto", "Brenier", "Copula", "EntropicOT", "Gaussian", "KnotheRosenblatt", "Semicontinuous",
 ]  # fmt: skip
 
-TRANSPORTS: dict[str, type[Transport]] = {
-    "gaussian": Gaussian,
-    "copula": Copula,
-    "brenier": Brenier,
-    "entropic": EntropicOT,
-    "knothe-rosenblatt": KnotheRosenblatt,
-    "semicontinuous": Semicontinuous,
-    "auto": Auto,
-}
+_KINDS = (Gaussian, Copula, Brenier, EntropicOT, KnotheRosenblatt, Semicontinuous, Auto)
+TRANSPORTS: dict[str, type[Transport]] = {kind.name: kind for kind in _KINDS}
 
 
 def resolve_transport(transport: object) -> Transport:
