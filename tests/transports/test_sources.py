@@ -297,7 +297,8 @@ def test_a_refit_of_other_coordinates_has_a_law_of_its_own(large):
     without = TicketGroups(np.random.SeedSequence(4), 5), 3
     refit = design.fit_matrix(table.matrix[:, fewer], weights, table.constant[fewer])
     source = MatrixSource(table.matrix[:, fewer], weights)
-    found = design._with_law_of(like, refit, source, linear._Sampled.of(source), without)
+    sums = linear._Sums(source, linear._Sampled.of(source), moments=None, without=without)
+    found = design._with_counted_law(refit, sums, like)
     kept = np.flatnonzero(without[0](np.arange(N)) != 3)
     direct = LawCellsOf(refit, found.edges).of(
         table.matrix[np.ix_(kept, fewer)], np.ones(len(kept))

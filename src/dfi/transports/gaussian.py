@@ -33,7 +33,7 @@ from dfi._data import source as rows_in_blocks
 from dfi._data.levels import constant_columns
 from dfi._data.moments import GroupedMomentsOf, Moments, MomentsOf, RowGroups
 from dfi._data.source import SAMPLE_ROWS, SAMPLE_SEED, MatrixSource, RowSource
-from dfi._estimates.cells import CellsWithoutOf, Encoder, LawCells, LawCellsOf, cell_edges, lowered
+from dfi._estimates.cells import CellsWithoutOf, Encoder, LawCellsOf, cell_edges, lowered
 from dfi._estimates.components import (
     RELATIVE_FLOOR,
     Components,
@@ -356,17 +356,21 @@ class _LinearDesign(Whitening):
         columns: Sequence[Column] | None = None,
         like: FittedTransport | None = None,
     ) -> LinearTransport | BlockTransport:
-        if is_summed(len(matrix), like):
-            return self._fit_sums(MatrixSource(matrix, weights), constant, columns, like)
-        return self._fit_rows(_Rows(matrix, weights), constant, columns, like)
+        return self._fit(matrix, weights, _Asked(constant, columns, like))
 
     def fit_blocks(
         self, matrix: Floats, weights: Weights, constant: Bools, columns: Sequence[Column]
     ) -> LinearTransport | BlockTransport:
-        if is_summed(len(matrix)):
-            source = MatrixSource(matrix, weights)
-            return self._fit_sums(source, constant, columns, None, single=True)
-        return self._fit_rows(_Rows(matrix, weights), constant, columns, None, single=True)
+        return self._fit(matrix, weights, _Asked(constant, columns, single=True))
+
+    def _fit(
+        self, matrix: Floats, weights: Weights, asked: _Asked
+    ) -> LinearTransport | BlockTransport:
+        if is_summed(len(matrix), asked.like):
+            return self._fit_sums(MatrixSource(matrix, weights), asked)
+        rows = _Rows(matrix, weights)
+        found = self._without_law(rows, asked)
+        return found.with_law(self._law(found, rows))
 
     def check_source(self, source: RowSource) -> None:
         """Take rows wherever they are."""
@@ -381,7 +385,7 @@ class _LinearDesign(Whitening):
         every_block: bool = False,
     ) -> FittedTransport:
         if is_summed(source.n_rows, like):
-            return self._fit_sums(source, constant, columns, like, single=every_block)
+            return self._fit_sums(source, _Asked(constant, columns, like, single=every_block))
         return super().fit_source(
             source, constant, columns=columns, like=like, every_block=every_block
         )
@@ -411,54 +415,36 @@ class _LinearDesign(Whitening):
         ).without_each()
         for g, moments in enumerate(each):
             sums = _Sums(source, sample, moments, without=(groups, g))
-            refit = self._without_law(sums, constant, columns, like)
-            yield self._with_law_of(like, refit, source, sample, (groups, g))
+            refit = self._without_law(sums, _Asked(constant, columns, like))
+            yield self._with_counted_law(refit, sums, like)
 
-    def _with_law_of(
-        self,
-        like: FittedTransport,
-        refit: LinearTransport | BlockTransport,
-        source: RowSource,
-        sample: _Sampled,
-        without: tuple[RowGroups, int],
-    ) -> LinearTransport | BlockTransport:
-        """Return a refit with its law: that of ``like`` where coordinates are the same."""
-        if self.coupling()[0] != "empirical":
-            return refit
-        if like.edges is not None and like.n_latent == refit.n_latent:
-            return refit.with_law(like.reference, like.edges)
-        edges = cell_edges(refit.encode(sample.rows))
-        cells = source.reduce(CellsWithoutOf(refit, edges, *without), "a law without a group")
-        return _with_cells(refit, cells, edges)
-
-    def _fit_sums(
-        self,
-        source: RowSource,
-        constant: Bools,
-        columns: Sequence[Column] | None,
-        like: FittedTransport | None,
-        *,
-        single: bool = False,
-    ) -> LinearTransport | BlockTransport:
+    def _fit_sums(self, source: RowSource, asked: _Asked) -> LinearTransport | BlockTransport:
         sample = _Sampled.of(source)
         sums = _Sums(source, sample, source.reduce(MomentsOf(sample.pivot), "moments"))
-        found = self._without_law(sums, constant, columns, like, single=single)
+        return self._with_counted_law(self._without_law(sums, asked), sums, asked.like)
+
+    def _with_counted_law(
+        self, found: LinearTransport | BlockTransport, sums: _Sums, like: FittedTransport | None
+    ) -> LinearTransport | BlockTransport:
+        """Return a transport with the law of all rows; that of ``like`` where a refit may keep it.
+
+        Cells are those of ``like`` where coordinates are the same.
+        """
         if self.coupling()[0] != "empirical":
             return found
-        edges = _edges_like(found, like, sample)
-        return _with_cells(found, source.reduce(LawCellsOf(found, edges), "laws"), edges)
-
-    def _fit_rows(
-        self,
-        rows: _Rows,
-        constant: Bools,
-        columns: Sequence[Column] | None,
-        like: FittedTransport | None,
-        *,
-        single: bool = False,
-    ) -> LinearTransport | BlockTransport:
-        found = self._without_law(rows, constant, columns, like, single=single)
-        return found.with_law(self._law(found, rows))
+        edges, without = None, sums.without
+        if like is not None and like.n_latent == found.n_latent:
+            edges = like.edges
+            if edges is not None and without is not None:
+                return found.with_law(like.reference, edges)
+        if edges is None:
+            edges = cell_edges(found.encode(sums.sample.rows))
+        if without is None:
+            cells = sums.source.reduce(LawCellsOf(found, edges), "laws")
+        else:
+            work = CellsWithoutOf(found, edges, *without)
+            cells = sums.source.reduce(work, "a law without a group")
+        return found.with_law(lowered(cells.reference(edges, *found.geometry.offsets)), edges)
 
     def by_column(
         self,
@@ -486,21 +472,12 @@ class _LinearDesign(Whitening):
             np.outer(offset_weights, mass).ravel(),
         )
 
-    def _without_law(
-        self,
-        rows: _Rows | _Sums,
-        constant: Bools,
-        columns: Sequence[Column] | None,
-        like: FittedTransport | None,
-        *,
-        single: bool = False,
-    ) -> LinearTransport | BlockTransport:
-        active, known = np.flatnonzero(~constant), None
-        if isinstance(like, BlockTransport):
-            single, known = True, like.inner
-        inner = None
+    def _without_law(self, rows: _Rows | _Sums, asked: _Asked) -> LinearTransport | BlockTransport:
+        columns, like, active = asked.columns, asked.like, np.flatnonzero(~asked.constant)
+        known = like.inner if isinstance(like, BlockTransport) else None
+        single, inner = asked.single or known is not None, None
         if columns is not None and (self.disentangles_units or single):
-            inner = rows.within(constant, columns, known, single=single)
+            inner = rows.within(asked.constant, columns, known, single=single)
         if columns is None or inner is None:
             return self._whitened(*rows.of_columns(active), active, columns, _selected(like))
         if self._is_wide(inner, rows.size, like):
@@ -772,6 +749,16 @@ class Semicontinuous(_LinearDesign):
         return "empirical" if self.reference == "auto" else self.reference, 1.0, s / (tau + s**2)
 
 
+@dataclass(frozen=True, eq=False)
+class _Asked:
+    """What is fitted: the columns that vary, in units; like what, and whether units are blocks."""
+
+    constant: Bools
+    columns: Sequence[Column] | None
+    like: FittedTransport | None = None
+    single: bool = False
+
+
 def _selected(like: FittedTransport | None) -> Selected:
     if like is None:
         return Selected()
@@ -950,21 +937,6 @@ def is_summed(n_rows: int, like: FittedTransport | None = None) -> bool:
         if like.reference.kind == "empirical":
             return False
     return n_rows > rows_in_blocks.LARGE_ROWS
-
-
-def _edges_like(
-    fitted: LinearTransport | BlockTransport, like: FittedTransport | None, sample: _Sampled
-) -> Floats:
-    """Return the edges of the cells: those of ``like`` where it has the same coordinates."""
-    if like is not None and like.edges is not None and like.n_latent == fitted.n_latent:
-        return like.edges
-    return cell_edges(fitted.encode(sample.rows))
-
-
-def _with_cells(
-    fitted: LinearTransport | BlockTransport, cells: LawCells, edges: Floats
-) -> LinearTransport | BlockTransport:
-    return fitted.with_law(lowered(cells.reference(edges, *fitted.geometry.offsets)), edges)
 
 
 class _System(NamedTuple):
