@@ -34,15 +34,13 @@ KNOWN = {
 
 
 def is_lazy(X: object) -> bool:
+    if isinstance(X, nw.LazyFrame) or nw.dependencies.is_polars_lazyframe(X):
+        return True
+    if _is_dataset(X) or _is_cursor(X):
+        return True
     # frames and columns in memory give streams of Arrow too
-    here = is_table(X) or is_series(X) or isinstance(X, nw.DataFrame | nw.Series)
-    return bool(
-        isinstance(X, nw.LazyFrame)
-        or nw.dependencies.is_polars_lazyframe(X)
-        or _is_dataset(X)
-        or _is_cursor(X)
-        or (hasattr(type(X), "__arrow_c_stream__") and not here)
-    )
+    here = isinstance(X, nw.DataFrame | nw.Series) or is_table(X) or is_series(X)
+    return hasattr(type(X), "__arrow_c_stream__") and not here
 
 
 def _is_dataset(X: object) -> bool:
