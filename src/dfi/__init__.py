@@ -1,4 +1,4 @@
-"""Disentangled Feature Importance: which correlated features carry the signal, how surely."""
+"""Disentangled Feature Importance: which correlated features carry the signal, and how much."""
 
 from __future__ import annotations
 

@@ -61,8 +61,8 @@ MUST_AGREE = (
     "transport", "transport_form", "cost", "reference", "epsilon", "standardize", "units",
     "unit_scores", "group_scores", "scale",
 )  # fmt: skip
-"""Entries of two specifications beside those of a difference (``results.importance``) without which
-a change means nothing: what is measured, and in which unit."""
+"""Entries that must agree for a change to mean anything, besides those of a difference
+(``results.importance``): what is measured, and in which unit."""
 
 
 ALIKE, SURELY = 0.2, 4.0
@@ -70,7 +70,7 @@ ALIKE, SURELY = 0.2, 4.0
 of chance it must be."""
 
 MANY_ROWS = 21
-"""Rows from which it is no accident that they are sorted."""
+"""With this many rows, sorted order is no accident."""
 
 
 @validated
@@ -179,9 +179,7 @@ def change(
     if id is not None and ids is not None:
         raise TypeError("pass id (a column) or ids (two vectors), not both")
     if rows == "same" and (id is not None or ids is not None):
-        raise TypeError(
-            "rows='same' goes by the order of the rows, and id by their names: pass one of the two"
-        )
+        raise TypeError("rows='same' matches rows by position, and id by name: pass one of the two")
     if isinstance(before, Importance) and isinstance(after, Importance):
         _refuse_options(given)
         first, last = before, after
@@ -300,8 +298,8 @@ class _Period:
             table: Frame = period
             if y is None:
                 raise TypeError(
-                    f"{name} is a dataframe: say which of its columns is the outcome, y='...', or "
-                    "pass a pair (X, y)"
+                    f"{name} is a dataframe: name its outcome column, y='...', or pass a pair (X, "
+                    "y)"
                 )
         elif isinstance(period, tuple) and len(period) == 2:
             if y is not None:
@@ -430,7 +428,7 @@ class _Pairing:
             if n[0] != n[1]:
                 raise ValueError(
                     f"rows='same' matches row i of one table with row i of the other, but before "
-                    f"has {n[0]} rows and after {n[1]}: say which belong together with id"
+                    f"has {n[0]} rows and after {n[1]}: match them with id"
                 )
             return cls("same", (np.arange(n[0]), np.arange(n[1])), same_table=same)
         return cls("independent")
@@ -569,9 +567,9 @@ def _told_apart(found: Change, pairing: _Pairing) -> Change:
     if not all(isinstance(source, FittedSource) for source in sources):
         return replace(
             found,
-            reason="the fitted models and the rows are needed, which loaded, copied or reduced "
-            "results do not have, nor those of latent scores, groups and effects: pass "
-            "the tables",
+            reason="this needs the fitted models and the rows; results that were loaded, copied "
+            "or reduced do not have them, nor do results for latent scores, groups and effects: "
+            "pass the tables",
         )
     before, after = (s for s in sources if isinstance(s, FittedSource))
     reason = why_not(before.method, before.fits, after.fits)

@@ -1,4 +1,4 @@
-"""Results of fits: methods computed and described, and what the fits can be asked again."""
+"""From fits to results: compute methods, describe them, and answer later questions."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ the rows at least. They are for the skewness of groups."""
 
 @dataclass(frozen=True)
 class FittedSource:
-    """The fitted models behind a result, which can be asked about groups again."""
+    """The fitted models behind a result, for questions asked later, such as groups."""
 
     fits: Fits
     method: Disentangled
@@ -105,8 +105,8 @@ class FittedSource:
         levels = self.fits.outcome.distribution
         if levels is not None and not levels.single:
             raise ValueError(
-                "contributions to a whole distribution are those to nine probabilities: explain "
-                "one of them, with the target dfi.Quantile(0.9) for instance, and its rows"
+                "a whole distribution is nine probabilities, each with its own contributions: "
+                "explain one of them, for instance with target=dfi.Quantile(0.9)"
             )
         fits = _one_outcome(self.fits, outcome)
         if sample is not None:
@@ -147,9 +147,8 @@ class FittedSource:
         fits = self.fits
         if fits.outcome.distribution is not None:
             raise ValueError(
-                "a list of features to keep is made by refits of a mean, but this result is of a "
-                "distribution: explain the mean, or log |residual| for the spread, and keep from "
-                "that"
+                "keep refits models of a mean, but this result explains a distribution: explain "
+                "the mean, or log |residual| for the spread, and call keep on that"
             )
         path = keep_path(fits, share, level)
         if not path.clear:
@@ -258,7 +257,7 @@ def _one_outcome(fits: Fits, outcome: str | None) -> Fits:
         if outcome is not None:
             raise ValueError(
                 f"outcome={outcome!r} chooses one of several classes or outcomes, but this result "
-                "is of one: leave it out"
+                "has only one: leave it out"
             )
         return fits
     names = [member.name for member in members]
@@ -316,7 +315,7 @@ def _rows_at(fits: Fits, rows: object) -> _Rows:
             why = (
                 "was left out because a value is missing"
                 if data.kept is not None
-                else f"is not among the {len(here):,} rows that were brought into memory"
+                else f"is not among the {len(here):,} rows that were read into memory"
             )
             raise ValueError(
                 f"row {int(places[absent][0])} {why}: choose other rows, or pass it as a new row "

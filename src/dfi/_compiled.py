@@ -1,4 +1,4 @@
-"""Kernels compiled by numba, kept by numba where only their user can write.
+"""Kernels compiled by numba, cached where only their user can write.
 
 They are kept in ``DFI_CACHE``, in ``NUMBA_CACHE_DIR``, or in the user's cache folder
 (``~/.cache/dfi/kernels``), whichever is named first; relative paths are ignored, and
@@ -61,7 +61,7 @@ KERNEL_FILES = (
 )
 
 OFF = ("off", "no", "0", "false")
-"""Values of ``DFI_CACHE`` that say: keep nothing."""
+"""Values of ``DFI_CACHE`` that turn the cache off."""
 
 WORTH_THREADS = 200_000
 """Visits of trees or units below which threads cost more than they save: a few milliseconds."""
@@ -87,7 +87,7 @@ chosen_by_type = functools.partial(overload, strict=False, jit_options=_INLINED)
 
 
 class TupleType(Protocol):
-    """What numba makes of the type of a named tuple."""
+    """The numba type of a named tuple."""
 
     instance_class: type
 
@@ -164,7 +164,7 @@ def kernels_folder() -> Path | None:
 
 
 def only_ours(folder: Path) -> bool:
-    """Return whether nobody but this user and root can have put a file into a folder.
+    """Return whether only this user and root can write into a folder.
 
     The files in the folder, itself and all above it must belong to the user or root and be
     writable by no others. The group may write where it is the user's private one, as is the custom
@@ -221,7 +221,7 @@ def _is_private_group(number: int) -> bool:
 
 
 def kernel_array(values: ArrayLike, dtype: type[Scalar]) -> NDArray[Scalar]:
-    """Return an array as kernels take it, copied only where it must be.
+    """Return an array in the layout that kernels take, copied only if necessary.
 
     An array that is not contiguous or not aligned, or that cannot be written to (memory-mapped rows
     of a parallel worker, a buffer of a cluster's own, a column of pandas), would be another kind of
@@ -237,7 +237,7 @@ def run_tasks(
     *,
     work: float = np.inf,
 ) -> None:
-    """Run kernels on all jobs, side by side where there is ``work`` enough.
+    """Run kernels on all jobs, in parallel if there is enough ``work``.
 
     Kernels release the interpreter's lock, so plain threads do, and nothing is asked of numba's own
     thread pool, which other libraries and forked workers share badly. There are as many as the
@@ -276,7 +276,7 @@ class _Announcer(event.Listener):
 
 @functools.cache
 def announce_compilation(*, shown: bool) -> None:
-    """Log once that kernels are being compiled; say so at a terminal where no bar does."""
+    """Log once that kernels are being compiled; print it in a terminal without a progress bar."""
     message = "dfi: compiling kernels, once; later runs load them from disk"
     logger.info(message)
     if not shown and sys.stderr.isatty():

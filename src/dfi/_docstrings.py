@@ -1,4 +1,4 @@
-"""Docstrings completed by what is the same in all of them, so each says only its own.
+"""Complete docstrings with the parts they share, so each states only what is specific.
 
 Parameters are described by the table of parameters, what is returned by its type, and examples
 begin with what they take as given: ``dfi``, a ``sample``, a ``result``, ...
@@ -20,14 +20,14 @@ _NEXT_SECTION = re.compile(r"^\S[^\n]*\n-{3,}$", re.MULTILINE)
 _CODE = re.compile(r"^(?:>>>|\.\.\.) .*$", re.MULTILINE)
 _FROM = re.compile(r"^>>> from .*$", re.MULTILINE)
 _FRAME = "frame", "In the caller's dataframe library."
-_ANSWER = "It prints what it says; ``table()`` has all of it."
+_ANSWER = "Print it for a summary; ``table()`` has everything."
 _MACHINE = "dict", "Strings, numbers, lists and dicts only; unknown numbers are None."
 
 RETURNS = {
     "Axes": ("Axes", "What was drawn on."),
     "Axes | NDArray[np.object_]": (
         "Axes or ndarray of Axes",
-        'What was drawn on; several for ``"groups"``.',
+        'The axes drawn on; several for ``"groups"``.',
     ),
     "Axes | Array": ("Axes or ndarray of Axes", "What was drawn on."),
     "Columns": _FRAME,
@@ -54,7 +54,7 @@ RETURNS = {
     "str": ("str", "The text."),
     "Simulation": ("Simulation", "The sample, its regression and its true scores."),
 }
-"""What functions return that do not say it themselves, by their annotation."""
+"""Return values by annotation, for functions that do not document them."""
 
 GIVEN = {
     "keep_list": 'keep_list = dfi.explain(related.X, related.y, "linear", cv=2).keep(share=0.9)',
@@ -80,7 +80,7 @@ GIVEN = {
     "dfi": "import dfi",
     "warnings": "import warnings",
 }
-"""What examples take as given, each before what it is made of."""
+"""Names that examples take as given, each before the names it needs."""
 
 
 ATTRIBUTES = {
@@ -90,11 +90,11 @@ ATTRIBUTES = {
     "level": ("float", "Default confidence level."),
     "library": ("str", "Dataframe library of the caller, for the tables."),
 }
-"""What fields of records are that do not say it themselves."""
+"""Meanings of record fields that are not documented in place."""
 
 
 def with_attributes(kind: type, text: str) -> str:
-    """Return the docstring of a record with the fields that mean the same in all of them."""
+    """Return the docstring of a record, with the fields that all records share."""
     before, title, after = text.partition("Attributes\n----------\n")
     own, line, rest = after.partition("\n\n")
     more = "".join(
@@ -108,7 +108,7 @@ def with_attributes(kind: type, text: str) -> str:
 def completed(
     text: str, signature: inspect.Signature, entry: Callable[[inspect.Parameter], str]
 ) -> str:
-    """Return a docstring with all parameters of a signature, what is returned, and its givens."""
+    """Return a docstring with all parameters, the return value, and the first lines of examples."""
     text = with_givens(inspect.cleandoc(text))
     before, own, after = _parameter_section(text)
     entries: dict[str, str] = {}
@@ -126,7 +126,7 @@ def completed(
 
 
 def with_givens(text: str) -> str:
-    """Return a docstring whose examples begin with what they use and do not make."""
+    """Return a docstring whose examples begin by defining what they use."""
     start = text.find(">>> ")
     if start < 0:
         return text
@@ -140,7 +140,7 @@ def with_givens(text: str) -> str:
 
 
 def exemplified(kind: type[T]) -> type[T]:
-    """Complete a class, and those of its methods that nothing else completes."""
+    """Complete a class and any methods that are not completed elsewhere."""
     kind.__doc__ = with_givens(with_attributes(kind, inspect.cleandoc(kind.__doc__ or "")))
     for thing in vars(kind).values():
         text = getattr(thing, "__doc__", None)

@@ -1,4 +1,4 @@
-"""Treatment effects: which features the effect of a treatment differs by, and how surely."""
+"""Treatment effects: which features change the effect of a treatment."""
 
 from __future__ import annotations
 
@@ -66,11 +66,11 @@ boosting on 500 to 1000 rows .83 to .95.
 """
 
 ROUNDING = 1e-9
-"""Of the outcome's range, within which effects are all the same."""
+"""Effects within this part of the outcome's range count as equal."""
 
 
 NAMED = ("y", "sample_weight", "frequency_weight", "treatment", "pseudo_outcome")
-"""What is named, not given, where rows are not in memory."""
+"""Roles that must be column names if rows are not in memory."""
 
 
 @validated
@@ -360,7 +360,7 @@ def _dose_effect(
 
 
 POOR_DOSE = 0.1
-"""Share of a dose's variance that columns leave, below which hardly anything can be compared."""
+"""If columns leave less of a dose's variance, hardly anything can be compared."""
 
 
 def _effect_of(
@@ -409,7 +409,7 @@ def _refuse_constant(values: Floats, observed: Outcome, treatment: Outcome) -> N
 def _check_settings(estimator: EstimatorLike, cv: SplitsLike, form: object) -> None:
     if form != "cross":
         raise ValueError(
-            f"form={form!r} is not for effects: pseudo-outcomes are so noisy that intervals of "
+            f"form={form!r} is not for effects: with pseudo-outcomes this noisy, intervals from "
             "one model's errors do not cover; leave form at 'cross'"
         )
     if isinstance(cv, str) and cv == "prefit":

@@ -1,4 +1,4 @@
-"""Files and folders that are written whole: a reader finds the old or the new, never a mixture.
+"""Write files and folders atomically: a reader finds the old or the new, never a mixture.
 
 A file is written under a temporary name beside its place, flushed to disk and renamed. A folder is
 filled beside its place; what else the old one holds is linked into it, and the two change places in
@@ -46,7 +46,7 @@ _unfinished: set[Path] = set()
 
 def named(path: str | os.PathLike[str]) -> Path:
     if "\0" in os.fspath(path):
-        raise ValueError(f"{os.fspath(path)!r} has a NUL character, which no file's name has")
+        raise ValueError(f"{os.fspath(path)!r} contains a NUL character, which no file name may")
     return Path(path)
 
 
@@ -111,7 +111,7 @@ def signals_held() -> Iterator[None]:
 
 @contextmanager
 def outputs_noted() -> Iterator[list[Path]]:
-    """Yield a list that receives the place of everything that is written whole from here on."""
+    """Yield a list that collects the path of every file and folder written from here on."""
     noted: list[Path] = []
     token = _noted.set(noted)
     try:
@@ -121,7 +121,7 @@ def outputs_noted() -> Iterator[list[Path]]:
 
 
 def is_busy(*, importing: bool) -> bool:
-    """Return whether a process that leaves at once leaves something behind or something unsaid."""
+    """Return whether exiting now would leave files behind or messages unprinted."""
     noted = _noted.get()
     return noted is not None and not (importing and not noted and not _unfinished)
 
@@ -184,7 +184,7 @@ def folder_filled(
             for name in names:
                 if (target / name).exists() and not (target / name).is_file():
                     # it would be removed with all it holds
-                    why = "is in the place of a file that would be written"
+                    why = "is where a file would be written"
                     raise OSError(errno.EISDIR, why, str(target / name))
             if accept is not None:
                 accept(names)
@@ -263,7 +263,7 @@ def _change_places(stage: Path, target: Path, names: Sequence[str]) -> bool:
 
 
 def swap_folders(one: Path, other: Path) -> bool:
-    """Exchange two folders in one step; False where the system knows no such step."""
+    """Exchange two folders in one step; False if the system cannot."""
     if not sys.platform.startswith("linux"):
         return False
     import ctypes
@@ -358,7 +358,7 @@ def _link_or_copy(source: Path, place: Path) -> None:
 
 
 def finish_interrupted(target: Path) -> None:
-    """Finish or undo what a killed process began with a folder, and remove what it left."""
+    """Finish or undo a folder swap that a killed process began, and remove its leftovers."""
     for folder in (target.parent, target):
         for rest in _leftovers(folder, target.name):
             owner = _locked(rest)
@@ -375,7 +375,7 @@ def finish_interrupted(target: Path) -> None:
 
 
 def remove_leftovers(folder: Path, name: str) -> None:
-    """Remove what killed processes left in a folder under the temporary names of a place."""
+    """Remove the temporary files that killed processes left for a path."""
     for rest in _leftovers(folder, name):
         if rest.is_dir():
             shutil.rmtree(rest, ignore_errors=True)

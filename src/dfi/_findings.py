@@ -1,4 +1,4 @@
-"""What a result says of itself: findings, each a sentence with its numbers and a remedy.
+"""Findings about a result: each a sentence with its numbers and a remedy.
 
 A rule looks at one thing that was measured and returns a :class:`Finding`, or None. The verdict
 (:mod:`dfi.results.trust`), warnings, printed lines and the notes of a page are made of them. What
@@ -37,12 +37,12 @@ WARNINGS: dict[str, type[Warning]] = {
     "rows per column": InferenceWarning,
     "censoring": OverlapWarning,
 }
-"""Kinds that are warned of where they are graded distrust, in the order of their warnings."""
+"""Kinds that raise a warning if graded distrust, in the order of their warnings."""
 
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that a result says of itself.
+    """One finding about a result.
 
     Parameters
     ----------
@@ -98,7 +98,7 @@ class Finding:
 
 
 def warn_of(findings: Iterable[Finding]) -> None:
-    """Warn of what makes numbers wrong, once for each class of warnings."""
+    """Warn about wrong numbers, once for each class of warnings."""
     texts: dict[type[Warning], list[str]] = {category: [] for category in WARNINGS.values()}
     for finding in findings:
         if finding.severity == "distrust" and finding.kind in WARNINGS:
@@ -109,7 +109,7 @@ def warn_of(findings: Iterable[Finding]) -> None:
 
 
 def listed(names: Sequence[str]) -> str:
-    """Return names in words; of many the first three."""
+    """Return names in words; only the first three of many."""
     shown = [repr(name) for name in names[:3]]
     if len(names) > 3:
         return ", ".join(shown) + f" and {len(names) - 3} more"
@@ -117,7 +117,7 @@ def listed(names: Sequence[str]) -> str:
 
 
 def skill_text(skill: float) -> str:
-    """Return a skill with three decimals, or what is left of one that a gross outlier made huge."""
+    """Return a skill with three decimals, or shorter if a gross outlier made it huge."""
     return f"{skill:.3g}" if abs(skill) >= 1e4 else f"{skill:.3f}"
 
 

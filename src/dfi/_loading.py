@@ -1,4 +1,4 @@
-"""Loading without garbage collection: modules and kernels make objects by the million, all kept."""
+"""Loading without garbage collection: modules and kernels create millions of lasting objects."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 @contextmanager
 def uncollected() -> Iterator[None]:
-    """Pause the collection of garbage, which takes a third of the time of loading."""
+    """Pause garbage collection, which takes a third of the loading time."""
     collects = gc.isenabled()
     gc.disable()
     try:

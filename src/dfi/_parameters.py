@@ -1,4 +1,4 @@
-"""What every public parameter may be, and what it means: one table, one wording.
+"""The allowed values and the meaning of every public parameter, in one table.
 
 A parameter is looked up by its name, in :data:`OWN` for what one function or class means by it and
 in :data:`COMMON` otherwise; what neither restricts is read, and refused, where it is used (tables,
@@ -42,7 +42,7 @@ LONGEST_SHOWN = 80
 
 
 class InvalidParameterError(ValueError, TypeError):
-    """A parameter is of the wrong type, has a value that it cannot have, or does not suit the rest.
+    """A parameter has the wrong type, an invalid value, or conflicts with the others.
 
     ``parameter`` is its name in Python, ``remedy`` what to do, which ends the message.
     """
@@ -64,7 +64,7 @@ def listed(items: Iterable[str]) -> str:
 
 @dataclass(frozen=True)
 class Constraint:
-    """One thing that a parameter may be, as it stands after "must be", with its type.
+    """One allowed kind of value, worded to follow "must be", with its type.
 
     ``names`` are the strings that are allowed, for suggestions; ``typed`` are the words for who
     types a command, where they are others.
@@ -97,7 +97,7 @@ def Real(
     with_low: bool = False,
     with_high: bool = False,
 ) -> Constraint:
-    """Return a number in an interval, whose ends belong to it or not, in words."""
+    """Return the words for a number in an interval, with open or closed ends."""
 
     def allows(value: object) -> bool:
         if isinstance(value, bool) or not isinstance(value, numbers.Real):
@@ -123,7 +123,7 @@ def Text(words: str = "a string", *, path: bool = False) -> Constraint:
 
 
 def Named(kind: str, words: str, remedy: str) -> Constraint:
-    """Return an object of a class that is known by its name: this module is below all of them."""
+    """Return an object of a class given by name, because this module imports none of them."""
 
     def allows(value: object) -> bool:
         return kind in (base.__name__ for base in type(value).__mro__)
@@ -145,14 +145,14 @@ WORKERS = Constraint(
 )
 FUNCTION = Constraint("a function", "callable", callable)
 NOTHING = Constraint("None", "None", lambda value: value is None, typed="all")
-"""None, where it is not the default."""
+"""None, if it is not the default."""
 
 Constraints = tuple[Constraint, ...]
 
 
 @dataclass(frozen=True)
 class Parameter:
-    """A public parameter: what it may be, and its type and meaning as docstrings give them.
+    """A public parameter: its allowed values, and its type and meaning for docstrings.
 
     Without ``kind`` the type follows from ``allowed``; the default is the signature's. Without
     ``text`` the functions that have the parameter describe it themselves; ``unset`` adds what None
@@ -175,10 +175,10 @@ def _quoted(names: Iterable[str]) -> str:
 
 
 FEWEST_ROWS = 50
-"""Rows below which a sample has no standard errors worth the name, and is too small for models."""
+"""With fewer rows, a sample has no useful standard errors and is too small for models."""
 
 FEWEST_BACKGROUND = 10
-"""Rows below which a background stands for nothing."""
+"""With fewer rows, a background represents nothing."""
 
 LEVEL = Real("a number strictly between 0 and 1", 0.0, 1.0)
 COUNT = Whole(1)
@@ -599,7 +599,7 @@ COMMON: Mapping[str, Parameter] = {
         option="the target",
     ),
 }
-"""What parameters may be that mean the same wherever they occur."""
+"""Parameters that mean the same wherever they occur."""
 
 OWN: Mapping[tuple[str, str], Constraints] = {
     ("Brenier", "attribution"): (ATTRIBUTIONS,),
@@ -673,7 +673,7 @@ OWN: Mapping[tuple[str, str], Constraints] = {
     ("effects", "form"): (),
     ("wald_interval", "skewness"): (),
 }
-"""What single functions and classes mean by a parameter."""
+"""Parameters with a meaning of their own in one function or class."""
 
 SYNONYMS: Mapping[str, str] = {
     "alpha": "level", "cv_groups": "clusters", "groups": "feature_groups", "positive": "pos_label",
@@ -686,12 +686,12 @@ SYNONYMS: Mapping[str, str] = {
 """What people call parameters elsewhere."""
 
 _NAME_OPTIONS = "DFI_MESSAGES_NAME_OPTIONS"
-"""Set in the environment of a command, and so in that of its workers."""
+"""Set in the environment of a command, and so of its workers."""
 
 
 @contextmanager
 def messages_name_options() -> Iterator[None]:
-    """Let messages speak to who types a command: of options, the table and its target."""
+    """Word messages for the command line: options, the table and its target."""
     outer = _NAME_OPTIONS in os.environ
     os.environ[_NAME_OPTIONS] = "1"
     try:
@@ -702,7 +702,7 @@ def messages_name_options() -> Iterator[None]:
 
 
 def worded(python: str, command: str) -> str:
-    """Return the words for who calls Python, or those for who types a command."""
+    """Return the wording for Python or the one for the command line."""
     return command if _NAME_OPTIONS in os.environ else python
 
 
@@ -715,7 +715,7 @@ def name_groups() -> str:
 
 
 def argument(name: str, *values: object) -> str:
-    """Return a parameter, or what it is set to, as its caller writes it.
+    """Return a parameter, or its setting, as the caller writes it.
 
     ``argument("cv", 5)`` is ``cv=5`` in Python and ``--folds 5`` on the command line; several
     values are a choice, ``form='cross' or 'loco'``, and ``...`` is any.
@@ -754,7 +754,7 @@ def is_whole(value: object) -> bool:
 
 
 def shown(value: object) -> str:
-    """Return a value as a message quotes it: tables and arrays by their type, ``...`` as it is."""
+    """Return a value as a message quotes it: tables and arrays by type, ``...`` unchanged."""
     if value is ...:
         return "..."
     if hasattr(value, "shape"):
@@ -792,7 +792,7 @@ def whole(name: str, value: object, least: int) -> int:
 
 
 def one_of(name: str, value: object, known: Iterable[T]) -> T:
-    """Return a choice, or raise with the list of those that exist and the one that is meant."""
+    """Return a choice, or raise with the valid ones and the likely intention."""
     choices = tuple(known)
     check_one(name, value, (Choice(tuple(filter(None, choices))),), optional=None in choices)
     return value  # type: ignore[return-value]
@@ -811,7 +811,7 @@ def check(owner: str, given: Mapping[str, object], *, optional: Iterable[str] = 
 
 
 def refuse_unknown(owner: str, given: Iterable[str], known: Iterable[str]) -> None:
-    """Raise for a keyword that there is not, with the one that is meant."""
+    """Raise for an unknown keyword, with the likely intention."""
     names = list(known)
     for name in given:
         if name in names:
@@ -831,7 +831,7 @@ def validated(function: Callable[P, R]) -> Callable[P, R]:
 
 
 def named_only(function: Callable[P, R]) -> Callable[P, R]:
-    """Let a constructor refuse names that there are not; values are for ``fit`` to refuse."""
+    """Let a constructor refuse unknown names; ``fit`` refuses values."""
     return _wrapped(function, function.__qualname__.removesuffix(".__init__"), values=False)
 
 

@@ -1,4 +1,4 @@
-"""Progress bars, for who watches: how far a call is, how long it takes, what it waits for."""
+"""Progress bars: how far a call is, how long it takes, what it waits for."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ if TYPE_CHECKING:
     from dfi._types import Advance
 
 PATIENCE = 5.0
-"""Seconds of a call that nobody needs to be told about."""
+"""Calls shorter than this many seconds show no progress."""
 
 _SHOWN: list[tqdm] = []
 
 
 def is_watched() -> bool:
-    """Return whether somebody sees what is written meanwhile: at a terminal or in a notebook."""
+    """Return whether output is visible meanwhile, in a terminal or a notebook."""
     ipython = sys.modules.get("IPython")
     shell = None if ipython is None else ipython.get_ipython()
     return shell.__class__.__name__ == "ZMQInteractiveShell" or sys.stderr.isatty()
@@ -38,7 +38,7 @@ def progress_bar(
 
 @dataclass(frozen=True)
 class Bar:
-    """A progress bar that can say how far the answer has settled; none where nobody watches."""
+    """A progress bar that can show how settled the answer is; invisible if nobody watches."""
 
     bar: tqdm | None
     since: float = 0.0
@@ -58,7 +58,7 @@ class Bar:
 
 
 def spoken_time(seconds: float) -> str:
-    """Return a time that is known to a factor of two: one figure, or two above ten."""
+    """Return a rough time in one digit, or two above ten."""
     if seconds < 90:
         return f"{max(1.0, float(f'{seconds:.1g}')):.0f} s"
     return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1g} h"
@@ -85,7 +85,7 @@ def telling_bar(
 
 @contextmanager
 def told_meanwhile(text: str) -> Iterator[bool]:
-    """Show a text beside the bar of this moment, at once; yield whether there is one."""
+    """Show a text next to the current bar at once; yield whether there is one."""
     for bar in _SHOWN[-1:]:
         bar.delay, before = 0, bar.postfix
         bar.set_postfix_str(text)

@@ -436,4 +436,4 @@ def _settings(
 
 
 COMPARED = ("gaussian", "copula", "brenier")
-"""Transports that sensitivity compares unless others are asked for: all free of an order."""
+"""Transports that sensitivity compares by default; none depends on the order of columns."""

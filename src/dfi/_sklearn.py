@@ -243,8 +243,8 @@ class DFI(BaseEstimator):
         check_is_fitted(self, "result_")
         if self._source is None:
             raise ValueError(
-                "this estimator was pickled, but the table that it read its rows from is not part "
-                "of it: fit it again"
+                "this estimator was pickled, but without the table that holds its rows: fit it "
+                "again"
             )
         return self._source.local(
             X=X, outcome=outcome, scale=scale, refine=refine, background=background

@@ -1,4 +1,4 @@
-"""How many threads a task may use: what is left to it of ``n_jobs``, and of the machine.
+"""How many threads a task may use, within ``n_jobs`` and the machine.
 
 Compiled kernels and tasks that run side by side share one number. Told nothing, kernels use the
 cores that this process may run on, or fewer where OpenMP is limited: by ``OMP_NUM_THREADS``, by
@@ -23,7 +23,7 @@ _ALLOWED: ContextVar[int | None] = ContextVar("threads", default=None)
 
 @contextmanager
 def threads_allowed(count: int) -> Iterator[None]:
-    """Let kernels that are called meanwhile, in this thread, use so many threads."""
+    """Let kernels called meanwhile in this thread use a number of threads."""
     token = _ALLOWED.set(count)
     try:
         yield
@@ -36,7 +36,7 @@ def allowed_threads() -> int:
 
 
 def machine_threads() -> int:
-    """Return how many threads this process may use if nobody says how many."""
+    """Return how many threads this process may use by default."""
     own = (pool.num_threads for pool in thread_pools().lib_controllers if pool.user_api == "openmp")
     return int(max(1, min([available_cores(), *filter(None, own)])))
 

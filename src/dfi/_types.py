@@ -1,4 +1,4 @@
-"""Names for the arrays that walk through the library."""
+"""Names for the types of arrays and arguments."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Bools: TypeAlias = NDArray[np.bool_]
 Array: TypeAlias = NDArray[Any]
 """An array of any dtype, as it was given."""
 Advance: TypeAlias = Callable[[int], object]
-"""Told how many pieces of work are done, for a progress bar."""
+"""Called with the number of finished pieces of work, for a progress bar."""
 Frame: TypeAlias = Any
 """A table of the caller's dataframe library: pandas, polars, pyarrow, or a dict of arrays."""
 Native: TypeAlias = Any
@@ -43,7 +43,7 @@ class Sparse(Protocol):
 
 
 class LazyTable(Protocol):
-    """A query whose rows are not there yet: polars."""
+    """A query that has not been collected yet: polars."""
 
     def collect(self) -> Any: ...
 
@@ -99,7 +99,7 @@ EstimatorLike: TypeAlias = str | Learner | FittedModel | Callable[..., Any]
 """The name of a learner, a learner, or a fitted model or function."""
 
 TargetLike: TypeAlias = str | QuantileObject | None
-"""What of an outcome is explained: a name, a :class:`dfi.Quantile`, or None."""
+"""The explained part of an outcome: a name, a :class:`dfi.Quantile`, or None."""
 
 HorizonLike: TypeAlias = float | Sequence[float] | HasArray | None
 """A time up to which events are looked at, or several."""

@@ -1,4 +1,4 @@
-r"""Losses as convex generators: what one prediction loses, and what two models lose together.
+r"""Losses as convex generators: the loss of one prediction, and of two models together.
 
 A loss is a convex function :math:`f` of a predicted mean. Up to a function of the outcome alone
 
@@ -154,8 +154,8 @@ class Loss:
                 outcomes, predictions = np.broadcast_arrays(y, prediction)
                 raise ValueError(
                     f"the loss {self.name!r} gives {found[odd]} for the outcome "
-                    f"{outcomes[odd]:.4g} and the prediction {predictions[odd]:.4g}: it must give "
-                    "a finite number for every prediction of the model, and for averages of them"
+                    f"{outcomes[odd]:.4g} and the prediction {predictions[odd]:.4g}: it must be "
+                    "finite for every prediction of the model, and for averages of them"
                 )
             return found
         tangent = self.generator(prediction) + self.slope(prediction) * (y - prediction)
@@ -191,7 +191,7 @@ class Loss:
         return np.asarray(-level - self.secant(first, second) * (y - 0.5 * (first + second)))
 
     def check(self, *predictions: Floats) -> None:
-        """Raise if predictions, or averages of them, are none that the loss can take."""
+        """Raise if the loss cannot take predictions, or averages of them."""
         if self.domain == "real" or self.is_square or not self.has_generator:
             return
         high = np.inf if self.domain == "positive" else 1.0
@@ -220,7 +220,7 @@ class Loss:
         return np.asarray(0.5 * self.curvature(prediction))
 
     def best_constant(self, y: Floats, mass: Floats) -> float:
-        """Return the prediction for all rows that loses least: the mean, or the quantile."""
+        """Return the best constant prediction: the mean, or the quantile."""
         if self.quantile is None:
             return float(np.average(y, weights=mass))
         order = np.argsort(y)
@@ -228,7 +228,7 @@ class Loss:
         return float(y[order][np.searchsorted(below, self.quantile * below[-1])])
 
     def least(self, y: Floats) -> Floats:
-        """Return what a prediction that equals the outcome loses, so differences are >= 0."""
+        """Return the loss of predicting the outcome itself, so differences are >= 0."""
         if self.perfect is not None:
             return np.asarray(self.perfect(y))
         # an outcome may be no possible prediction, and what it would lose no number
@@ -445,7 +445,7 @@ True
 """
 
 LOSSES = {loss.name: loss for loss in (SQUARED_ERROR, BRIER, LOG_LOSS, POISSON, GAMMA)}
-"""The losses that go by a name.
+"""The losses that have a name.
 
 Examples
 --------

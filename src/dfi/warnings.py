@@ -55,7 +55,7 @@ class ConstantColumnWarning(DFIWarning):
 
 
 class IdentifierWarning(DFIWarning):
-    """A column of whole numbers seems to name or to count the rows, or to hold codes.
+    """A column of whole numbers seems to identify or count the rows, or to hold codes.
 
     Examples
     --------
@@ -88,7 +88,7 @@ class RefitWarning(DFIWarning):
 
 
 class ExtrapolationWarning(DFIWarning):
-    """A linear model, asked for by name, predicts a row far outside its training rows.
+    """A linear model, chosen by name, predicts a row far outside its training rows.
 
     Examples
     --------
@@ -132,7 +132,7 @@ class WeakModelWarning(DFIWarning):
 
 
 class TransportWarning(DFIWarning):
-    """The transport does not suit the data: the model is asked far from its rows.
+    """The transport does not suit the data: the model is evaluated far from its rows.
 
     Examples
     --------
@@ -158,7 +158,7 @@ class InferenceWarning(DFIWarning):
 
 
 class ImplausibleScoreWarning(DFIWarning):
-    """Scores that cannot be right: noise is significant, or they are far from the variance.
+    """Scores cannot be right: noise is significant, or they are far from the variance.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""One column, of a table or on its own: its kind, its numbers, and the way back to its dtype."""
+"""One column, of a table or by itself: its kind, its numbers, and the way back to its dtype."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ _ONE_TYPE = "Make it all numbers or all strings"
 _ENCODE = "Encode it as a number or as strings"
 
 EXACT_WHOLE = 2.0**53
-"""Whole numbers from here on are not all numbers of double precision."""
+"""From here on, double precision does not hold every whole number."""
 
 _TIMES = (dt.date, dt.time, dt.timedelta, np.datetime64, np.timedelta64)
 _NESTED = (list, tuple, set, frozenset, dict, np.ndarray)
@@ -140,9 +140,9 @@ class Reading:
     missing: Bools | None = None
     declared: tuple[object, ...] | None = None
     finite: bool = False
-    """Whether all numbers are known to be finite, so nobody need look at them again."""
+    """Whether all numbers are known to be finite, so the check can be skipped."""
     text: bool = False
-    """Whether its categories are plain strings, which nobody has declared to be levels."""
+    """Whether its categories are plain strings that were never declared as levels."""
 
     @property
     def name(self) -> str:
@@ -174,7 +174,7 @@ class Reading:
         )
 
     def as_levels(self) -> Reading:
-        """Return a wholly missing column as one of levels: its dtype does not say what it is."""
+        """Return an entirely missing column as one of levels: its dtype does not say what it is."""
         if not self.gaps.all():
             return self
         gaps, nothing = self.gaps, [None] * len(self)
@@ -197,7 +197,7 @@ class Reading:
         return {value for value, gap in zip(self.values, self.gaps, strict=True) if not gap}
 
     def codes(self, levels: tuple[object, ...]) -> Codes:
-        """Return the position of each value among ``levels``; raise for those not there."""
+        """Return the position of each value among ``levels``; raise for unknown values."""
         place = {level: code for code, level in enumerate(levels)}
         unseen = [value for value in self.observed() if value not in place]
         if unseen:
@@ -324,7 +324,7 @@ def _float(label: object, row: int, value: Native) -> float:
 def refuse_rounded(
     label: object, numbers: Floats, given: Sequence[Native] | nw.Series[Native] | Array
 ) -> None:
-    """Raise for whole numbers beyond 2**53, where doubles cannot tell neighbours apart."""
+    """Raise for whole numbers beyond 2**53, where doubles cannot distinguish neighbours."""
     with np.errstate(invalid="ignore"):
         large = np.flatnonzero(np.abs(numbers) >= EXACT_WHOLE)
     if not len(large):
@@ -370,7 +370,7 @@ def _declared_levels(series: nw.Series[Native]) -> tuple[object, ...] | None:
 
 @dataclass(frozen=True)
 class Vector:
-    """A column given on its own, by the parameter ``what``; ``name`` is its own, else that."""
+    """A column passed by itself as the parameter ``what``; ``name`` is its own, else ``what``."""
 
     what: str
     name: str
@@ -500,7 +500,7 @@ def check_rows(what: str, count: int, n_rows: int, hint: str = "") -> None:
 
 def _not_one_column(what: str, n_columns: int) -> str:
     end = " Explain them one at a time." if what == "y" else ""
-    return f"{argument(what)} has {n_columns} columns; it must be one.{end}"
+    return f"{argument(what)} has {n_columns} columns; it must have one.{end}"
 
 
 def read_array_column(label: str, values: Array) -> Reading:

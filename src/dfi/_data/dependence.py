@@ -35,11 +35,11 @@ if TYPE_CHECKING:
     from dfi._types import Bools, Floats, Ints
 
 FEW_CLUSTERS = 15
-"""Clusters below which even the t distribution is too optimistic, and a result warns: intervals of
+"""With fewer clusters even the t distribution is too optimistic, and a result warns: intervals of
 90 % cover .82 with twelve."""
 
 MOST_OF_ROWS = 4
-"""The bandwidth is at most the number of rows over this: fewer windows tell no variance."""
+"""The bandwidth is at most the number of rows over this: a variance needs enough windows."""
 
 _LARGEST_CORRELATION = 0.97
 
@@ -177,7 +177,7 @@ class Ordered:
     @property
     def _width(self) -> int:
         if self.bandwidth is None:
-            raise ValueError("the bandwidth is not known before the values are: ask for settled()")
+            raise ValueError("the bandwidth depends on the values: call settled() first")
         return self.bandwidth + 1
 
     def degrees(self, counted: Bools) -> float:
@@ -219,8 +219,8 @@ def joined(
             other = here if first is None else there
             if not np.isin(other, place).all():
                 raise ValueError(
-                    "one result has rows in time that the other takes for independent, and not "
-                    "the same rows: explain both with the same splits"
+                    "one result orders its rows in time, the other treats them as independent, "
+                    "and the rows differ: explain both with the same splits"
                 )
             return replace(known, positions=_placed(known.positions, place, n))
         return None
@@ -235,7 +235,7 @@ def joined(
     if isinstance(first, Clusters) and isinstance(second, Clusters):
         return Clusters(_joined_labels(first.labels, second.labels, here, there, n))
     raise ValueError(
-        "one result has rows in clusters, the other the same rows in time: explain both with "
+        "one result groups the rows into clusters, the other in time: explain both with "
         "the same clusters and splits"
     )
 

@@ -32,18 +32,18 @@ if TYPE_CHECKING:
     from dfi._types import Floats, Frame, Native
 
 Identifiers = Literal["drop", "error"]
-"""What becomes of columns that name the rows."""
+"""What to do with columns that identify the rows."""
 
 Decimal = Literal[".", ","]
 """What stands before a fraction."""
 
 FEWEST_IDENTIFIED = 21
-"""Rows from which whole numbers, another in each, look like a count of them."""
+"""With this many rows, whole numbers that are all different look like a row count."""
 
 NAMES_ROWS = re.compile(
     r"(?:^|[\W_])(?:id|ids|uid|uuid|guid|rowid|row|rownames|index|idx|nr)$", re.I
 )
-"""Names of columns that name the rows."""
+"""Names of columns that identify the rows."""
 
 _IDENTIFIER_LEVELS = 20
 _DAY = dt.timedelta(days=1)
@@ -138,7 +138,7 @@ NOTHING = Everyday()
 
 
 def names_rows(n_observed: int, n_rows: int) -> bool:
-    """Return whether a category of so many values names the rows, or is free text."""
+    """Return whether a category with this many values identifies the rows, or is free text."""
     return n_observed > max(_IDENTIFIER_LEVELS, n_rows / 2)
 
 
@@ -178,7 +178,7 @@ def read_everyday(
 
 
 def counters(X: Frame) -> dict[str, str]:
-    """Return the columns of whole numbers that count or name the rows, and why."""
+    """Return the columns of whole numbers that count or identify the rows, and why."""
     opened = open_frame(X)
     _, labels, columns, _ = opened or ("", [], [], None)
     found = {
@@ -425,7 +425,7 @@ _MARKED = {mark: _marked(mark) for mark in DECIMALS}
 
 
 def read_number(text: str, decimal: Decimal) -> float | None:
-    """Return the number that a text with marks is, None where it is none; 17 % is 17."""
+    """Return the number in a text with marks, None if there is none; 17 % is 17."""
     found = _MARKED[decimal].fullmatch(text.strip())
     if found is None or bool(found["open"]) != text.strip().endswith(")"):
         return None

@@ -1,4 +1,4 @@
-"""Native tables of pandas, polars and pyarrow: taken apart into columns and put together again."""
+"""Native tables of pandas, polars and pyarrow: split into columns and rebuilt."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _INDEX = re.compile(r"__index_level_\d+__")
 
 
 def is_stored_index(label: object) -> bool:
-    """Return whether a column is what pandas makes of a nameless index in Parquet and Arrow."""
+    """Return whether a column is an unnamed index that pandas stored in Parquet or Arrow."""
     return isinstance(label, str) and _INDEX.fullmatch(label) is not None
 
 
@@ -209,7 +209,7 @@ def ordered_like(X: Frame, like: Frame) -> Frame:
             shown = ", ".join(map(repr, absent[:3])) + (", ..." if len(absent) > 3 else "")
             raise ValueError(
                 f"{which} table has no column {shown}{did_you_mean(absent[0], others)}: both need "
-                "the same columns; leave out what only one of them has"
+                "the same columns; drop columns that only one of them has"
             )
     places = [ours.index(name) for name in theirs]
     if nw.dependencies.is_pandas_dataframe(X):

@@ -250,8 +250,8 @@ def _rows_are_groups(
         return True
     if columns == found:
         raise ValueError(
-            "groups has the features as its rows and as its columns, but does not say which of "
-            "them are groups: give the groups other names."
+            "groups has the features as its rows and as its columns, but nothing says which are "
+            "the groups: rename the groups."
         )
     return False
 

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 FEW_VALUES = 10
 ROWS_PER_VALUE = 5
 LARGEST_WHOLE = 2.0**40
-"""Every number from 2**52 on is whole: what is this large says nothing about being counted."""
+"""Every number from 2**52 on is whole, so a large value does not show that a column is a count."""
 
 TIE = 1e-9
 """What a level gives way to the one before it: levels that are equally frequent tie along whole
@@ -57,13 +57,13 @@ BEYOND = 1e50
 """A threshold that no row reaches; finite, because kernels multiply it."""
 
 MOST_VALUES = 4096
-"""Different numbers beyond which a column of a large table has no levels: its law has no more."""
+"""With more different numbers, a column of a large table has no levels: its law has no more."""
 
 MOST_WHOLE = 65_536
 """The same for whole numbers, which are levels whether or not rows repeat them."""
 
 MOST_ROWS = ROWS_PER_VALUE * MOST_VALUES
-"""Different rows that are enough for a column of :data:`MOST_VALUES` values."""
+"""Number of different rows that suffice for a column of :data:`MOST_VALUES` values."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,7 +106,7 @@ def largest(entries: Floats) -> Ints:
 
 
 class Gap(NamedTuple):
-    """The pair of matrix columns of numbers some of which are missing."""
+    """The two matrix columns of a numeric column with missing values."""
 
     value: int
     indicator: int
@@ -148,7 +148,7 @@ def constant_columns(matrix: Floats, rows: Ints | None = None) -> Bools:
 
 
 def spans_nothing(low: Floats, high: Floats) -> Bools:
-    """Return where two ends are one number, up to rounding."""
+    """Return where two ends are the same number, up to rounding."""
     with np.errstate(over="ignore", invalid="ignore"):
         spread = high - low
     largest = np.maximum(np.abs(low), np.abs(high))
@@ -235,7 +235,7 @@ class DistinctRows:
 
 
 class ColumnValues(NamedTuple):
-    """What a column takes in the rows that count: different numbers, or codes of levels."""
+    """The values of a column in rows that count: different numbers, or codes of levels."""
 
     values: Values | None = None
     codes: Ints | None = None

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from dfi._types import Bools, Floats, Ints
 
 ROWS_OF_ROOT = 2048
-"""Rows that are reduced to a root at once: a half more speed than with all rows of a block."""
+"""Rows reduced to a root at a time: half again as fast as all rows of a block together."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -154,7 +154,7 @@ def _reduced(rows: Floats) -> Floats:
 
 
 class RowGroups(Protocol):
-    """What deals rows into groups, and can be sent to where they are."""
+    """Assigns rows to groups; can be sent to where the rows are."""
 
     @property
     def count(self) -> int: ...
@@ -164,7 +164,7 @@ class RowGroups(Protocol):
 
 @dataclass(frozen=True)
 class TicketGroups:
-    """Groups by the tickets of the rows: the same however the table is cut."""
+    """Groups by the tickets of the rows: the same however the table is split."""
 
     seed: np.random.SeedSequence
     count: int

@@ -41,7 +41,7 @@ _FEW_CLASSES = 10
 @validated_fields
 @dataclass(frozen=True)
 class Quantile:
-    """Where an outcome lies against one of its quantiles, as what is explained of it.
+    """The explained target: whether an outcome lies below one of its quantiles.
 
     ``dfi.explain(X, y, target=dfi.Quantile(0.9))`` explains whether ``y`` lies at or below its
     marginal 0.9 quantile, by the Brier score: which features move the upper tail.
@@ -78,7 +78,7 @@ class Survival:
 
 @dataclass(frozen=True, eq=False)
 class QuantileLevels:
-    """Explained levels of a distribution, their quantiles, and two ``beside`` a single one."""
+    """Explained levels of a distribution, their quantiles, and two ``beside`` a single level."""
 
     levels: tuple[float, ...]
     thresholds: tuple[float, ...]
@@ -92,7 +92,7 @@ class QuantileLevels:
 
 @dataclass(frozen=True, eq=False)
 class Outcome:
-    """The values to be explained, finite and not all equal, under the name that they came by.
+    """The values to explain, finite and not all equal, with the name they came with.
 
     ``values``: the quantity; 1 for the explained class of two; the number of the class for more.
     ``kind``: ``"binary"`` also for 0 and 1, ``"count"`` where the loss says so. ``classes`` and
@@ -184,7 +184,7 @@ class OutcomeStats:
 
 @dataclass(frozen=True, eq=False)
 class OutcomeRule:
-    """How the values of a column become an outcome: decided once for all of its rows."""
+    """How the values of a column become an outcome, decided once for all rows."""
 
     name: str
     kind: Literal["labels", "numbered", "count", "real"]
@@ -429,7 +429,7 @@ def position_of(
     parameter: str = "pos_label",
     whose: str | None = None,
 ) -> int | None:
-    """Return which of some labels a parameter names, None where it names none; raise for others."""
+    """Return which label a parameter names, None if it names none; raise for unknown labels."""
     if chosen is None:
         return None
     texts = [str(label) for label in labels]

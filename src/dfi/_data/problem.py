@@ -1,4 +1,4 @@
-"""The front door: everything that a caller passes, read, checked and named once."""
+"""The front door: everything a caller passes is read, checked and named once."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ ROLES = {
     "frequency_weight": "the column of counts",
     "clusters": "the column of clusters",
 }
-"""What a column of a frame may be beside a feature and the outcome, by parameter."""
+"""The roles of a column other than feature and outcome, by parameter."""
 
 LARGEST_COLUMN = 1e140
 """A column enters by its variance: the square of its spread, and the inverse of that."""
@@ -94,7 +94,7 @@ class Units:
 
 @dataclass(frozen=True)
 class Target:
-    """Blocks that are scored as one, by their places: a group that shares blocks with others."""
+    """Positions of blocks that are scored as one: a group that shares blocks with others."""
 
     name: str
     units: tuple[int, ...]
@@ -169,7 +169,7 @@ class Data:
         return rows if self.places is None else self.places[rows]
 
     def label_of(self, row: int) -> str:
-        """Return what the caller knows a row by: its label, else its place, counted from 0."""
+        """Return the caller's name for a row: its label, else its position, counted from 0."""
         place = int(self.places_of(np.array([row]))[0])
         if self.kept is not None:
             place = int(np.flatnonzero(self.kept)[place])
@@ -348,8 +348,8 @@ def read_data(
         weights = replace(weights, dependence=Clusters(row_groups))
         if len(np.unique(row_groups[weights.counted])) < 2:
             raise ValueError(
-                f"{argument('clusters')} has the same label for all rows: one cluster has no "
-                "standard errors; give labels of two clusters or more, or leave "
+                f"{argument('clusters')} has the same label for all rows: one cluster gives no "
+                "standard errors; label at least two clusters, or leave "
                 f"{argument('clusters')} out"
             )
     data = Data(
@@ -413,7 +413,7 @@ def warn_constant(table: Table, constant: Bools, where: str = "") -> None:
 
 
 def warn_identifiers(table: Table) -> None:
-    """Warn of whole numbers, all different, that fill half of their range or are named like ids."""
+    """Warn about distinct whole numbers that fill half of their range or are named like ids."""
     n = table.n_rows
     if n < FEWEST_IDENTIFIED:
         return

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from dfi._types import Floats, Ints
 
 LARGE_ROWS = 20_000
-"""Rows beyond which a table is large: its moments are summed in blocks, its laws are binned, and
-what tests need of the rows is taken from a sample of them."""
+"""Beyond this many rows a table is large: its moments are summed in blocks, its laws are binned,
+and tests use a sample of its rows."""
 
 SAMPLE_ROWS = 32_768
 """Rows of a large table from which cells of its laws, and permutation moments, are taken."""
@@ -58,7 +58,7 @@ Answer = TypeVar("Answer", bound=Mergeable, covariant=True)
 
 
 class Partial(Protocol[Answer]):
-    """A function of a block that can be sent to where the block is: picklable, no callbacks."""
+    """A function of a block that can be sent to its data: picklable, no callbacks."""
 
     def __call__(self, block: RowBlock) -> Answer: ...
 
@@ -132,7 +132,7 @@ class MatrixSource(RowSource):
 
 
 def tickets(places: Ints, seed: np.random.SeedSequence) -> NDArray[np.uint64]:
-    """Return a random number for each place of a table: the same however the table is cut."""
+    """Return a random number for each position of a table, however the table is split."""
     key = seed.generate_state(1, np.uint64)[0]
     with np.errstate(over="ignore"):
         z = (places.astype(np.uint64) + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15) + key
@@ -148,7 +148,7 @@ def splitmix(z: NDArray[np.uint64]) -> NDArray[np.uint64]:
 
 
 def sampled_order(n: int, count: int, seed: np.random.SeedSequence) -> Ints:
-    """Return ``count`` of ``n`` places in the order of their tickets, so a sample can grow."""
+    """Return ``count`` of ``n`` positions in the order of their tickets, so a sample can grow."""
     places, drawn = np.empty(0, dtype=np.intp), np.empty(0, dtype=np.uint64)
     for start in range(0, n, TICKETS_AT_ONCE):
         more = np.arange(start, min(n, start + TICKETS_AT_ONCE), dtype=np.intp)

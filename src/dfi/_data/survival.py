@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from dfi._types import Bools, Floats, Ints, Native, TableLike
 
 FEWEST_EVENTS = 10
-"""Events before the horizon below which nothing can be learned about them."""
+"""With fewer events before the horizon, nothing can be learned about them."""
 
 FEWEST_AT_RISK = 0.1
 """Share of the rows that a proposed horizon leaves under observation."""
@@ -142,9 +142,8 @@ def _two() -> str:
 def _three(count: int) -> str:
     return (
         f"{TARGET} has {count} columns, and a time to an event has two: the time and whether the "
-        "event was observed. Times of entry (left truncation) and several kinds of event "
-        "(competing risks) are not taken into account here; leaving them out would answer another "
-        "question"
+        "event was observed. Entry times (left truncation) and competing risks are not supported, "
+        "and ignoring them would answer another question"
     )
 
 
@@ -176,8 +175,8 @@ def _times(time: Vector, event: Vector, named: tuple[str, str]) -> Times:
     if bad.any():
         raise ValueError(
             f"{named[0]!r} has {int(bad.sum())} missing or infinite times, the first in row "
-            f"{int(bad.argmax())}: a row whose event was not seen has the time up to which it was "
-            "observed, and False as event"
+            f"{int(bad.argmax())}: a censored row has the time up to which it was observed, and "
+            "False as event"
         )
     if values.min() < 0:
         raise ValueError(
@@ -192,7 +191,7 @@ def _times(time: Vector, event: Vector, named: tuple[str, str]) -> Times:
     if gaps.any():
         raise ValueError(
             f"{named[1]!r} has {int(gaps.sum())} missing values, the first in row "
-            f"{int(gaps.argmax())}: drop rows of which it is not known how they ended"
+            f"{int(gaps.argmax())}: drop rows whose ending is unknown"
         )
     happened = np.asarray(flags == 1.0)
     if not happened.any():
@@ -211,9 +210,9 @@ def _refuse_events(event: Vector, name: str) -> None:
     if len(found) > 2:
         raise ValueError(
             f"{name!r} has {len(found)} different values ({shown}), but an event was observed or "
-            "not: competing risks are not taken into account. To explain the time to any of them, "
-            "pass whether there was any; taking the others for censored asks what would happen if "
-            "they did not exist"
+            "not: competing risks are not taken into account. To explain the time to the first of "
+            "them, pass whether there was any; treating the others as censored asks what would "
+            "happen if they did not exist"
         )
     raise ValueError(
         f"{name!r} has the values {shown}: make it boolean, True where the event was observed, "
@@ -226,8 +225,8 @@ def check_horizons(horizon: object, times: Times) -> tuple[float, ...]:
         raise InvalidParameterError(
             f"the answer depends on how far ahead it looks, but {argument('horizon')} is missing",
             "horizon",
-            f"pass for instance {argument('horizon', times.proposed())}, up to which a tenth of "
-            f"the rows is under observation; the last time is {times.time.max():g}",
+            f"pass for instance {argument('horizon', times.proposed())}, when a tenth of the rows "
+            f"is still under observation; the last time is {times.time.max():g}",
         )
     given = np.atleast_1d(np.asarray(horizon, dtype=object)).ravel().tolist()
     found: list[float] = []

@@ -52,7 +52,7 @@ _MOST_LEVELS = 500
 _MOST_LEVEL_BYTES = 2**28
 
 Missing = Literal["indicator", "error", "drop"]
-"""What becomes of missing values."""
+"""What to do with missing values."""
 
 
 def missing_remedy() -> str:
@@ -132,7 +132,7 @@ class Table:
         return np.asarray(self.matrix[:, column.positions[-1]] > 0.5)
 
     def seen(self, matrix: Floats) -> Floats:
-        """Return decoded rows as models see them that take missing values: NaN, no indicators."""
+        """Return decoded rows for models that take missing values: NaN, no indicators."""
         if not self.gaps:
             return matrix
         indicators = [column.positions[1] for column in self.gaps]
@@ -150,14 +150,14 @@ class Table:
         return read_levels(self.matrix, self.columns, present=self.present)
 
     def without(self, absent: Bools) -> Table:
-        """Return the table where some rows, such as those of weight 0, make no levels."""
+        """Return the table without levels that only some rows have, such as those of weight 0."""
         return dataclasses.replace(self, present=~absent) if absent.any() else self
 
     def without_rows(self) -> Table:
         return dataclasses.replace(self, matrix=self.matrix[:0], present=None, known=None)
 
     def levels_with(self, names: Collection[str]) -> Levels:
-        """Return the levels, where the values of some columns are levels however many they are."""
+        """Return the levels; some columns have levels however many values they take."""
         taken = [column for column in self.columns if column.name in names]
         if all(column.positions[0] in self.levels.positions for column in taken):
             return self.levels
@@ -476,8 +476,8 @@ def check_levels(name: str, levels: Sequence[object], n_observed: int, n_rows: i
     refuse_levels(name, levels, n_observed, n_rows)
     if len(levels) > _MANY_LEVELS:
         warn(
-            f"Column {name!r} has {len(levels)} levels. Its score is one; levels below 1 % of the "
-            "rows are pooled for the transport, never for the model. Pool rare "
+            f"Column {name!r} has {len(levels)} levels. It gets one score; levels below 1 % of "
+            "the rows are pooled for the transport, never for the model. Pool rare "
             f"ones{worded('', ' with --max-levels')} if the run is slow or the model poor.",
             ManyLevelsWarning,
         )

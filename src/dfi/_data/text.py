@@ -1,4 +1,4 @@
-"""Columns of text that hold numbers or dates: what stands in the way of reading them as such.
+"""Columns of text that hold numbers or dates, and why they cannot be read as such.
 
 A column of which all but a few values are numbers was meant as one, and one-hot levels of its
 values answer another question. It is refused, with the first value that is not a number. So is one
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
 NUMERIC_SHARE = 0.9
-"""Share of the values that are not marks of a missing one from which text is meant as numbers."""
+"""If this share of the values that are not gaps are numbers, text is meant as numbers."""
 
 HARMLESS_LEVELS = 2
 """Two levels are one column of 0 and 1, whatever they are called: as numbers they give the same."""
@@ -30,7 +30,7 @@ MISSING_MARKS = frozenset(
     | {".", "..", "*", "missing", "#value!", "#div/0!", "#ref!", "inf", "-inf", "+inf"}
     | {"infinity", "-infinity", "unknown", "not available"}
 )
-"""What people write for a number that is not there, in small letters."""
+"""What people write for a missing number, in lower case."""
 
 _PLAIN = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?")
 _FORTRAN = re.compile(r"[+-]?(?:\d+\.\d*|\.\d+)[dD][+-]?\d+")

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from dfi._types import Bools, Floats, VectorLike
 
 MOST_ARMS = 10
-"""Different numbers up to which whole ones are arms of a trial, and beyond which they are doses."""
+"""Up to this many different whole numbers are arms of a trial; more are doses."""
 
 
 @dataclass(frozen=True, eq=False)

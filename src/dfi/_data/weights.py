@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 WeightKind = Literal["frequency", "sampling"]
 
 LARGEST_WEIGHT = 1e100
-"""Weights enter by squares of sums, and their ratios by squares."""
+"""Weights enter as squares of sums, and their ratios as squares."""
 
 
 @dataclass(frozen=True, eq=False)

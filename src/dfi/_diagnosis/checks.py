@@ -1,4 +1,4 @@
-"""What is measured to judge a result, and the findings that follow.
+"""Measurements that judge a result, and the findings that follow.
 
 Each check has a module of its own in this folder. The numbers go to ``result.diagnostics``, the
 findings to ``result.findings``.
@@ -64,7 +64,7 @@ def explain_diagnostics(
     observed: bool = True,
     instead: str = "",
 ) -> tuple[dict[str, object], list[Finding], Totals | None]:
-    """Return what a reader needs to judge the transport, the scores and the asymptotics.
+    """Return diagnostics of the transport, the scores and the asymptotics.
 
     ``gained`` (n, 2) is what the outcome's mean loses and what models explain of it, row by row.
     ``diagnose`` checks the scores (noise floor, totals, fidelity) and the dependence that is left,
@@ -109,7 +109,7 @@ def check_result(
     say: bool,
     observed: bool,
 ) -> tuple[dict[str, object], list[Finding], Totals]:
-    """Check a result, and return what was measured and what follows.
+    """Check a result; return the measurements and the findings.
 
     ``say`` tells whether another transport is tried where dependence is left, ``observed`` whether
     columns that hold the outcome are looked for.
@@ -199,7 +199,7 @@ def _some_folds(
 
 
 def joined_checks(parts: Mapping[str, Mapping[str, object]]) -> dict[str, object]:
-    """Return the checks of several classes, or outcomes, as one, where all of them have been made.
+    """Return the checks of several classes, or outcomes, as one, if all have been made.
 
     Scores of probes and totals add up as those of features do. Their errors are added up too, as if
     they went together, so what is called noise here is noise whatever classes have in common.

@@ -1,4 +1,4 @@
-r"""How far a model is taken from its data.
+r"""How far from its data a model is evaluated.
 
 The scores ask the model about rows whose latent coordinates are drawn apart. If the transport is
 right all of them together drawn apart are again rows like the data, and
@@ -35,7 +35,7 @@ VARIANCE_RATIOS, MEAN_SHIFT = (0.7, 1.4), 0.3
 """Fidelity is good between these ratios of variances, and below this shift in deviations."""
 
 GROSS_RATIOS, GROSS_SHIFT = (0.5, 2.0), 0.6
-"""Beyond these most of a score is what the model does where there are no rows."""
+"""Beyond these, most of a score reflects what the model does where there are no rows."""
 
 ERRORS = 2.0
 """Standard errors by which a bound must be missed before it is said."""
@@ -55,7 +55,7 @@ to 2 %."""
 
 @dataclass(frozen=True)
 class Fidelity:
-    r"""How far the model was taken from where it was fitted.
+    r"""How far from its training rows the model was evaluated.
 
     Variance of the predictions where all latent coordinates are drawn apart over that at the rows,
     with the standard error of its logarithm; shift of their mean in deviations at the rows.
@@ -88,7 +88,7 @@ class Fidelity:
         return self._beyond(VARIANCE_RATIOS, MEAN_SHIFT)
 
     def finding(self, design: Transport) -> Finding:
-        """Say how far the model was taken from its data."""
+        """Report how far from its data the model was evaluated."""
         far = self.far
         gross = self._beyond(GROSS_RATIOS, GROSS_SHIFT)
         side = "lower" if self.mean_shift < 0 else "higher"
@@ -128,7 +128,7 @@ def model_fidelity(
     undecoded: Callable[[Ints], Floats | float] = lambda _: 0.0,
     most: int = MOST_DRAWS,
 ) -> Fidelity | None:
-    """Compare predictions at rows with predictions where latent coordinates are drawn apart.
+    """Compare predictions at rows with predictions at independently drawn latent coordinates.
 
     None where the predictions do not vary. ``folds`` are held-out rows and their prediction,
     ``latent`` and ``mass`` the laws that are drawn from, coordinates with one label in ``as_one``
@@ -239,7 +239,7 @@ def _variance_ratio(transport: FittedTransport, task: Task, seed: np.random.Seed
 
 
 def held_out_predictions(task: Task) -> list[tuple[Ints, Predict]]:
-    """Return held-out rows and predictions of every fold, where no line model is at hand."""
+    """Return held-out rows and predictions of every fold, if there is no line model."""
     folds = [fold for fold in task.folds if fold.repeat == 0]
     return [
         (fold.test, mean_of(fold.predictors)) for fold in thin(folds, FEWEST_ROWS, task.weights)

@@ -1,4 +1,4 @@
-"""Dependence that the transport leaves between latent coordinates, and what another would do."""
+"""Dependence that the transport leaves between latent coordinates, and the alternative."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from dfi.transports.base import Transport
 
 CARE = 0.85
-"""Area under the curve from which a verdict says so; below it the result does, as a note.
+"""Area under the curve that lowers the verdict; below it, the result only has a note.
 
 On 14 real tables a better map moved rankings no more than halving the rows does, but for four.
 """
@@ -33,7 +33,7 @@ WORTH_NAMING = 0.05
 def dependence(
     design: Transport, left: Independence, pairs: list[list[str]], *, tried: str = ""
 ) -> Finding:
-    """Say how dependent latent coordinates are left; ``tried`` is what another transport does."""
+    """Report how dependent latent coordinates remain; ``tried`` describes another transport."""
     measured = f"AUC {left.auc:.2f}, chance reaches {left.chance_auc:.2f}"
     numbers = {"auc": left.auc, "chance": left.chance_auc}
     if left.dependent:
@@ -77,6 +77,6 @@ def other_transport(
 
 
 def carrying(scores: Floats) -> Bools:
-    """Return which features have a latent score worth speaking of."""
+    """Return which features have a notable latent score."""
     positive = np.maximum(scores, 0.0)
     return np.asarray(positive >= WORTH_NAMING * positive.sum())

@@ -1,4 +1,4 @@
-"""Columns that hold the outcome: what they score is not a finding about other rows."""
+"""Columns that hold the outcome: their scores are not findings about other rows."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from dfi._types import Floats, Ints
 
 LEAKED_SHARE = 0.999
-"""Share of the outcome's variance above which a sum of columns tells it."""
+"""Share of the outcome's variance above which a sum of columns determines it."""
 
 MOST_LEAKED = 300
 """Columns up to which sums of them are looked at."""
@@ -24,14 +24,14 @@ MOST_ROWS = 2000
 """Rows on which they are."""
 
 FEWEST_LEAKED = 21
-"""Rows from which a column that tells the outcome in each of them is no accident."""
+"""With this many rows, a column that determines the outcome in each is no accident."""
 
 LEAKED_ROWS = 10
-"""Rows for each level of a category from which it is no accident that one outcome is in all."""
+"""With this many rows per level, one outcome in each level is no accident."""
 
 
 def leaks(task: Task) -> Finding | None:
-    """Say which columns hold the outcome: what they score is not a finding about other rows."""
+    """Report columns that hold the outcome: their scores are not findings about other rows."""
     counted = np.flatnonzero(task.weights.values > 0)
     if len(counted) < FEWEST_LEAKED:
         return None

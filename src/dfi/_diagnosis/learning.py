@@ -1,4 +1,4 @@
-"""How far models have learned: their scores on halves and quarters of the rows, calibration."""
+"""How much models have learned: scores on halves and quarters of the rows, calibration."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def learning_curve(
 
 
 def learning(state: Mapping[str, Any]) -> Finding:
-    """Say whether scores still rise with the training rows.
+    """Report whether scores still rise with the training rows.
 
     Only a curve that surely rises limits a result: where nothing is known of it intervals are wide.
     """
@@ -77,7 +77,7 @@ def calibration_of(scores: Scores, membership: Floats, task: Task) -> dict[str, 
 
 
 def calibration(told: Mapping[str, Any]) -> Finding:
-    """Say how much the calibrated form adds to what the models find."""
+    """Report how much the calibrated form adds to the models' scores."""
     share, factors = told["found_share"], told["factor"]
     if share is None:
         what = "the models find no signal: there is nothing to calibrate"

@@ -1,4 +1,4 @@
-r"""What a column of pure noise scores here: probes that no model has ever read.
+r"""The score of a column of pure noise, from probes that no model has read.
 
 A few probe columns are put beside the table: a normal one and a permuted copy of one feature of
 every kind the table has. The transport is fitted again with them, by the same design on the same
@@ -81,7 +81,7 @@ class Probe:
 
 @dataclass(frozen=True)
 class NoiseFloor:
-    """What noise scores: the probes, and on how many rows their lines were averaged."""
+    """The scores of the probes, and the number of rows behind them."""
 
     probes: tuple[Probe, ...]
     n_rows: int
@@ -142,7 +142,7 @@ def probed_table(
     constant: Bools,
     seed: np.random.SeedSequence,
 ) -> ProbedTable:
-    """Put probes beside the explained ``rows`` of a table.
+    """Add probes to the explained ``rows`` of a table.
 
     Values are permuted among rows that count; each probe draws from a child of the seed of its own
     name. ``units`` are what is disentangled, ``constant`` tells the matrix columns that do not vary
@@ -291,7 +291,7 @@ def below_noise(
 
 
 def noise(floor: NoiseFloor, totals: Totals) -> Finding:
-    """Say what noise scores, and where a test takes it for signal."""
+    """Report the score of noise, and whether a test mistakes it for signal."""
     if floor.significant:
         worst = max(floor.significant, key=lambda probe: probe.score)
         return Finding(
@@ -322,7 +322,7 @@ def noise(floor: NoiseFloor, totals: Totals) -> Finding:
 
 
 def smaller_than_noise(floor: NoiseFloor, below: tuple[str, ...], totals: Totals) -> Finding | None:
-    """Say which features a test calls significant although they score less than noise."""
+    """Report features that are significant although they score less than noise."""
     if not below:
         return None
     several = len(below) > 1

@@ -1,4 +1,4 @@
-"""Whether the rows carry the scores: how many there are, and whether one of them rules."""
+"""Whether the rows support the scores: whether they are enough, and whether one dominates."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ CHANCE = (
 
 
 def rows_per_column(n: int, transport: FittedTransport, instead: str = "") -> Finding | None:
-    """Say that rows are too few for as many columns.
+    """Report too few rows for the number of columns.
 
     With the true regression (AR(.6) columns, five signals) the five largest scores come out at
     .91, .73 and .49 of the truth where there are 6, 1.5 and .75 rows for each column, small ones
@@ -67,7 +67,7 @@ FEW_ROWS = 60
 
 
 def small_sample(fits: Fits, form: ScoreForm) -> Finding | None:
-    """Say what a table of few rows allows; a model from elsewhere may have seen more."""
+    """Report what few rows allow; a prefit model may have seen more."""
     n = round(fits.weights.take(fits.rows).total)
     if n >= FEW_ROWS:
         return None
@@ -88,7 +88,7 @@ def small_sample(fits: Fits, form: ScoreForm) -> Finding | None:
 
 
 def two_folds(fits: Fits, totals: Totals | None) -> Finding | None:
-    """Say what two folds cost a model without interactions.
+    """Report the cost of two folds for a model without interactions.
 
     Each fold's models then learned from all that the other holds out, and their errors go together:
     least squares, six independent columns, 100 and 300 rows: nulls are rejected in .15 of 240 cases
@@ -100,7 +100,7 @@ def two_folds(fits: Fits, totals: Totals | None) -> Finding | None:
     return Finding(
         "two folds",
         "care",
-        "two folds are too few for so rigid a model: features without signal are called "
+        "two folds are too few for a model this rigid: features without signal are called "
         "significant at 5 % in up to 17 % of samples",
         {"folds": 2},
         f"Use {argument('cv', 5)}",
@@ -121,7 +121,7 @@ FEWEST_GROUPS = 10
 
 
 def grouped_rows(fits: Fits) -> Finding | None:
-    """Say that columns look like properties of groups of rows: schools, firms, people.
+    """Report columns that look like properties of groups of rows: schools, firms, people.
 
     The values of a number, shared by several rows each, decide the level of another column, which
     changes to and fro along them; what is a threshold or a smooth function changes rarely.
@@ -159,20 +159,20 @@ def grouped_rows(fits: Fits) -> Finding | None:
                     "describe groups of rows; rows of a group depend on each other, and "
                     "intervals are too short",
                     {"groups": count[name]},
-                    f"Say which rows belong together by {argument('clusters')}",
+                    f"Say which rows belong together with {argument('clusters')}",
                 )
     return None
 
 
 RULES, WORTH_NAMING = 0.5, 0.05
-"""Part of a squared influence above which one row rules a score or a share; part of the whole from
-which these are looked at."""
+"""Part of a squared influence above which one row dominates a score or a share, and the smallest
+score or share, as a part of the whole, that is checked."""
 
 
 def ruling_rows(
     fits: Fits, scores: Scores, membership: Floats, parts: Floats | None, task: Task
 ) -> list[Finding]:
-    """Say which rows hold most of the squared influence on a score, or on a share of ``parts``."""
+    """Report rows with most of the squared influence on a score, or on a share of ``parts``."""
     weights = task.weights.take(scores.rows)
     influence = scores.attributed @ membership
     means = weights.mean(influence)
@@ -203,7 +203,7 @@ def ruling_rows(
 def ruling_cells(
     fits: Fits, transport: FittedTransport, rows: Ints, task: Task, told: Collection[str]
 ) -> list[Finding]:
-    """Say which rows hold most of a latent coordinate's variance, unless ``told`` of its column."""
+    """Report rows with most of a latent coordinate's variance, unless already ``told``."""
     matrix, weights = task.table.matrix[rows], task.weights.take(rows)
     latent = transport.draw(matrix, np.random.default_rng(fits.child("diagnosis")))
     varied = [

@@ -47,7 +47,7 @@ GROSS = 0.5
 """Share of the outcome's variance by which a score exceeds it that no error excuses."""
 
 HARDLY = 0.01
-"""Share of a bound that is none to miss it by: a product of two has an order of 2 to the letter."""
+"""Tolerance of a bound: a product of two has an order of exactly 2."""
 
 TOLERANCE = 0.1
 """Share of the explained variance by which scores may miss it: linear models on eight real tables
@@ -107,7 +107,7 @@ class Totals:
 
     @property
     def doubtful(self) -> bool:
-        """Whether the sum is above twice what is explained, or the variance where nothing is.
+        """Whether the sum exceeds twice the explained variance (or the variance, if it is 0).
 
         In squares that takes interactions of more than two coordinates on average; under another
         loss sums exceed what is explained without any: 1.4 times for a steep logistic regression.
@@ -121,7 +121,7 @@ class Totals:
 
     @property
     def low(self) -> bool:
-        """Whether the scores add up to less than half of what was explained."""
+        """Whether the scores add up to less than half of the explained variance."""
         if self.times_counted > 1 or not self.explained > 0:
             return False
         return self._off(LOW_SHARE) or (self.clear and self.total < LOW_SHARE**2 * self.explained)
@@ -133,12 +133,12 @@ class Totals:
 
     @property
     def most(self) -> float:
-        """The largest sum, over what is explained, that the models' own interactions allow."""
+        """The largest sum, over the explained variance, that the models' interactions allow."""
         return 1.0 + OF_INTERACTION * (self.interaction or 0.0) / self.explained
 
     @property
     def unaccounted(self) -> bool:
-        """Whether the sum is surely off what the models explain, their interactions considered."""
+        """Whether the sum surely differs from the explained variance, given the interactions."""
         if self.interaction is None or not self.clear:
             return False
         return self._off(self.most + TOLERANCE, latent=True) or self._off(
@@ -165,7 +165,7 @@ class Totals:
 
 
 def times_counted(task: Task) -> int:
-    """Return how many of the scores a unit is part of, at most."""
+    """Return the largest number of scores that a unit is part of."""
     if task.by_unit or not task.targets:
         return 1
     units = [unit for target in task.targets for unit in target.units]
@@ -183,7 +183,7 @@ def score_totals(
     square: bool = True,
     times_counted: int = 1,
 ) -> Totals:
-    """Compare the scores with the variance of the outcome and with what was explained of it.
+    """Compare the scores with the variance of the outcome and its explained part.
 
     ``gained`` (n, 2) is what the outcome's mean loses and what models explain of it, row by row.
     """
@@ -217,7 +217,7 @@ def score_totals(
 
 
 def above_variance(totals: Totals, design: Transport, *, straight: bool) -> Finding | None:
-    """Say which features have more in their score than there is in the outcome."""
+    """Report features whose score exceeds the outcome's variance."""
     names = totals.above_variance
     if not names:
         return None
@@ -232,7 +232,7 @@ def above_variance(totals: Totals, design: Transport, *, straight: bool) -> Find
     return Finding("above variance", "distrust", what, remedy=remedy, about=names)
 
 
-UNLIKE = "The model is asked about rows that are unlike the data"
+UNLIKE = "The model is evaluated at rows that are unlike the data"
 
 NOT_ONE = (
     "Without interactions they must add up to 1 times it: the transport does not have the "
@@ -244,7 +244,7 @@ NOT_ONE = (
 def sum_of_scores(
     totals: Totals, design: Transport, form: ScoreForm, *, straight: bool
 ) -> Finding | None:
-    """Say what the scores add up to; None where nothing is explained and nothing is wrong."""
+    """Report what the scores add up to; None if nothing is explained and nothing is wrong."""
     # a blur is asked for, and takes from all scores
     off = totals.unaccounted and not design.epsilon
     wrong = totals.impossible or totals.doubtful or totals.low
@@ -256,8 +256,8 @@ def sum_of_scores(
         return Finding(
             "sum",
             "distrust",
-            f"the scores add up to {totals.of_variance:.3g} times {totals.whole}, of which the "
-            "regression explains nothing for certain",
+            f"the scores add up to {totals.of_variance:.3g} times {totals.whole}, but the "
+            "regression does not clearly explain any of it",
             {"of_variance": totals.of_variance},
             UNLIKE,
         )
@@ -317,19 +317,19 @@ def _why_low(totals: Totals, design: Transport, form: ScoreForm) -> str:
     if design.epsilon:
         return (
             f"{argument('transport', design.name)} with epsilon = {design.epsilon:g} blurs the "
-            "rows, and what is blurred is attributed to nothing"
+            "rows, and the blurred part is attributed to nothing"
         )
     if totals.additive:
         return NOT_ONE
     if form == "loco" and totals.square:
         return (
-            f"In {argument('form', 'loco')} what a model has learned of noise is counted against "
-            f"its scores. Compare with {argument('form', 'cpi')}"
+            f"In {argument('form', 'loco')} the noise that a model has learned lowers its scores. "
+            f"Compare with {argument('form', 'cpi')}"
         )
     return (
-        "The models disagree where correlated features are taken apart, about rows that are unlike "
-        f"the data. Compare {argument('estimator', 'linear')} with 'boosting', or leave out a "
-        "column that others determine"
+        "The models disagree where correlated features are separated, at rows unlike the data. "
+        f"Compare {argument('estimator', 'linear')} with 'boosting', or leave out a column that "
+        "others determine"
     )
 
 

@@ -1,4 +1,4 @@
-r"""The empirical law of latent coordinates in cells: a sum over rows, of the same size for any.
+r"""The empirical law of latent coordinates in cells: a sum over rows, of fixed size.
 
 Each coordinate has up to 4096 cells. The rows of a cell are one atom of the law: their mass, at
 their mean, so the mean of the law is exact, and a value that many rows share (a coordinate of
@@ -46,7 +46,7 @@ EQUAL = 1e-9
 """Gaps that differ by less than this share of themselves are equal."""
 
 UNEVEN = 0.3819660112501051
-"""Where an edge lies between two values: at no simple fraction of the way."""
+"""Where an edge lies between two values: not at a simple fraction of the way."""
 
 
 def cell_edges(latent: Floats) -> Floats:
@@ -83,14 +83,14 @@ side an atom at such a split is on must not be decided by the rounding of sums."
 
 
 def lowered(law: Reference) -> Reference:
-    """Return a law whose atoms lie below their places by what rounding may move them."""
+    """Return a law whose atoms lie below their places by as much as rounding may move them."""
     if law.values is None:
         return law
     return replace(law, values=law.values - TIE * (1.0 + np.abs(law.values)))
 
 
 class Encoder(Protocol):
-    """What takes rows to latent coordinates, and can be sent to where they are."""
+    """Maps rows to latent coordinates; can be sent to where the rows are."""
 
     def encode(self, matrix: Floats) -> Floats:
         """Return latent rows."""
@@ -133,7 +133,7 @@ class LawCells:
 
 @dataclass(frozen=True, eq=False)
 class LawCellsOf:
-    """What counts a block's rows into cells."""
+    """Counts a block's rows into cells."""
 
     encoder: Encoder
     edges: Floats
@@ -156,7 +156,7 @@ class LawCellsOf:
 
 @dataclass(frozen=True, eq=False)
 class CellsWithoutOf:
-    """What counts all rows of a block but those of one group."""
+    """Counts all rows of a block except those of one group."""
 
     encoder: Encoder
     edges: Floats

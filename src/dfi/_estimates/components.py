@@ -1,4 +1,4 @@
-r"""Dependence components: which columns a sample shows to depend on each other, and which not.
+r"""Dependence components: which columns depend on each other, as far as a sample shows.
 
 The sample correlation of independent columns is of order :math:`n^{-1/2}`, and a whitening that
 takes it at its word moves every column along the latent line of every other. For a step function
@@ -80,7 +80,7 @@ RANK_SHARE = 0.2
 """Ranks above this share of the rows are not small: permutation moments replace the likelihood."""
 
 FEWEST_ROWS = 5.0
-"""Below as many (effective) rows nothing can be told: all columns are one component."""
+"""With fewer (effective) rows, tests say nothing: all columns are one component."""
 
 RELATIVE_FLOOR = 1e-10
 """Eigenvalues below this share of the largest are zero, as in the transport itself."""
@@ -96,7 +96,7 @@ TOLERANCE = 1e-9
 
 
 def check_components(components: object) -> Components:
-    """Return the option with lists as tuples, or raise if it is of no known form."""
+    """Return the option with lists as tuples, or raise if its form is unknown."""
     if components is None:
         return None
     wanted = "components must be 'auto', None or a list of lists of column names"
@@ -320,7 +320,7 @@ class _Sample:
         return _Block(rank, rank, rank, self._fourth(self.squares[:, unit]))
 
     def merged(self, labels: Ints) -> tuple[Ints, Floats]:
-        """Join components while one depends on the rest; return labels and what may be missed."""
+        """Join components while one depends on the rest; return labels and missed dependence."""
         if np.array_equal(labels, np.arange(len(labels))):
             groups = list(np.arange(len(labels))[:, None])
             shared, ranks = self.shared.copy(), self.rank.astype(np.float64)

@@ -84,7 +84,7 @@ if TYPE_CHECKING:
 
 CovarianceKind = Literal["auto", "sample", "qis", "factor", "ledoit-wolf"]
 Rank = int | Literal["qis"] | None
-"""How a component is estimated: by that many factors, by ``"qis"``, or as the sample is."""
+"""How a component is estimated: a number of factors, ``"qis"``, or the sample correlation."""
 
 WIDE = 0.2
 """Up to this many coordinates for each row ``"auto"`` takes the sample correlation."""
@@ -93,7 +93,7 @@ FOLDS, ERRORS = 5, 2.0
 """Folds that choose between factors and QIS, and standard errors that are clear."""
 
 VARIES = 1e-9
-"""Deviation, in that of all rows, below which a column does not vary among some of them."""
+"""A column with a smaller deviation among some rows, relative to all rows, does not vary there."""
 
 ITERATIONS = 30
 """Rounds of communalities: a fixed number, so the result changes smoothly with the rows."""
@@ -102,13 +102,13 @@ STEPS = 2
 """Steps of subspace iteration in each round."""
 
 FLOOR = 0.01
-"""Least share of a coordinate that is its own."""
+"""Smallest unique share of a coordinate."""
 
 MOST_SHRINKAGE = 1.0 - 1e-9
 
 
 class Coordinates(Protocol):
-    """Coordinates of weighted rows, centred: what estimates of their correlations ask of them."""
+    """Centred coordinates of weighted rows, with the sums that estimates of correlations need."""
 
     @property
     def width(self) -> int:
@@ -136,7 +136,7 @@ class Coordinates(Protocol):
         r"""Return :math:`E\|x\|^4` for each set of coordinates."""
 
     def some_rows(self) -> tuple[Floats, Floats]:
-        """Return rows (m, width) that stand for all, and their shares."""
+        """Return rows (m, width) that represent all rows, and their shares."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -188,7 +188,7 @@ class RowCoordinates:
 
 @dataclass(frozen=True, eq=False)
 class SummedCoordinates:
-    """Coordinates of rows that only sums are known of, and a sample.
+    """Coordinates of rows that are known by sums and a sample.
 
     ``deviations`` (k, d) is a root of their second moments (:class:`dfi._data.moments.Moments`),
     ``sample`` some of the rows, of which ``distinct`` differ, and ``fourth`` goes through all of
@@ -233,7 +233,7 @@ class FourthPowers:
 
 @dataclass(frozen=True, eq=False)
 class FourthPowersOf:
-    """What makes the sums of a block's rows, those of one group left out where it is given."""
+    """Sums over a block's rows, leaving out one group if given."""
 
     encoder: Encoder
     some: tuple[slice | Ints, ...]
@@ -264,7 +264,7 @@ class Estimated:
 
     @property
     def of_sample(self) -> bool:
-        """Whether all correlations are the sample's, which own errors are derived for."""
+        """Whether all correlations are the sample's, the only ones with derived errors."""
         return all(rank is None for rank in self.ranks)
 
     @property
@@ -358,7 +358,7 @@ def n_factors(root: Floats, size: float) -> int:
 
 
 def prefers_factors(coordinates: Coordinates, at: slice | Ints) -> bool:
-    """Return whether rows that were held out are clearly likelier under factors than under QIS.
+    """Return whether held-out rows are clearly likelier under factors than under QIS.
 
     By the mean difference of normal log-likelihoods over :data:`FOLDS` folds, clearly being above
     :data:`ERRORS` of its standard errors. The identity times ``FLOOR^2`` is added to both matrices:
@@ -418,7 +418,7 @@ def _likelihood(rows: Floats, law: Spectrum) -> Floats:
 
 
 def row_keys(rows: Floats) -> Floats:
-    """Return a number for each row, the same for equal rows and no others."""
+    """Return a number for each row, equal exactly for equal rows."""
     weights = np.random.default_rng(0).uniform(1.0, 2.0, rows.shape[1])
     # no product of matrices: BLAS may round equal rows differently
     return np.asarray(np.sum(rows * weights, axis=1))
@@ -473,7 +473,7 @@ def shrunken(root: Floats, size: float, distinct: int) -> Spectrum:
 
 
 def principal_factors(root: Floats, rank: int) -> Floats:
-    """Return loadings (d, rank) of factors; the rest of a variance of 1 is a column's own."""
+    """Return loadings (d, rank) of factors; the rest of the unit variance is a column's own."""
     d = root.shape[1]
     if rank == 0:
         return np.zeros((d, 0))

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from dfi._types import Bools, Floats
 
 HEAVY = 0.02
-"""A value with a larger share of the rows than this is a level: it is a knot of its own."""
+"""A value with a larger share of the rows than this is a level, with its own knot."""
 
 ROWS_PER_CELL = 3
 WIDTH_POWER = -1.0 / 3.0
@@ -72,7 +72,7 @@ class Margin:
         return np.asarray(padded[np.searchsorted(self.scores, scores, side="left")])
 
     def squared_slopes(self) -> tuple[Floats, Floats]:
-        r"""Return cells of scores and in each the squared slope, its error's square taken off.
+        r"""Return cells of scores and the squared slope in each, minus its squared error.
 
         .. math:: \widehat{g_k^2} = \frac{m_k}{m_k + 1}
                   \Big(\frac{x_{k+1} - x_k}{s_{k+1} - s_k}\Big)^2.
@@ -108,7 +108,7 @@ class Margin:
 
 
 def count_rows(weights: Weights) -> float:
-    r"""Return the number of rows whose spacings say as much about quantiles as the weighted ones.
+    r"""Return the number of unweighted rows that say as much about quantiles as the weighted ones.
 
     The sum of frequency weights, as if rows were repeated; of sampling weights
     :math:`(\sum_i w_i)^2 / \sum_i w_i^2`, since a row that stands for many was seen once.

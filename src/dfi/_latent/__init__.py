@@ -1,1 +1,1 @@
-"""What is read off latent coordinates beside scores: shares, contributions of rows, checks."""
+"""Everything computed from latent coordinates besides scores: shares, contributions, checks."""

@@ -1,4 +1,4 @@
-r"""Are latent coordinates independent? A classifier is asked to tell them from ones that are.
+r"""Are latent coordinates independent? A classifier tries to tell them from independent ones.
 
 Whitening removes correlation, not dependence. Rows whose units are permuted apart have the same
 margins and are independent. A classifier that tells the rows from them on rows it has not seen, by
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from dfi._types import Bools, Floats, Ints, Plain
 
 NOTICEABLE = 0.6
-"""Area under the curve that is worth saying: a parabola has .75, a t copula (3 degrees) .6."""
+"""Area under the curve that is worth reporting: a parabola has .75, a t copula (3 degrees) .6."""
 
 ERRORS = 1.0
 r"""Chance reaches :math:`.5 + 1/\sqrt n` in less than one table of 100: the deviation of the area
@@ -38,7 +38,7 @@ MOST_ROWS, FEWEST_ROWS = 2000, 40
 """Rows that the classifier is given; below the last nothing is asked."""
 
 MOST_PAIRS = 100
-"""Pairs of coordinates that it is given, the most dependent ones among its training rows."""
+"""Pairs of coordinates it gets: the most dependent ones among its training rows."""
 
 REPEATS, ONCE_ROWS = 3, 1000
 """Splits that the area is averaged over; one is enough from so many rows on, if it is given as many
@@ -57,7 +57,7 @@ CLIPPED = 5.0
 
 @dataclass(frozen=True)
 class Independence:
-    """What is left in latent coordinates: dependence and marginal misfit.
+    """The dependence and marginal misfit that remain in latent coordinates.
 
     ``auc`` is that of a classifier between latent rows and rows with their units permuted apart,
     out of fold; ``chance_auc`` what independent ones reach in 1 of 100 tables. ``pairs`` of units
@@ -77,7 +77,7 @@ class Independence:
 
     @property
     def dependent(self) -> bool:
-        """Whether dependence is left that is beyond chance and worth saying."""
+        """Whether dependence remains that exceeds chance and is worth reporting."""
         return self.auc > max(NOTICEABLE, self.chance_auc)
 
     def as_dict(self) -> Plain:
@@ -97,7 +97,7 @@ def independence(
     owner: Ints | None = None,
     carries: Bools | None = None,
 ) -> Independence:
-    """Measure what dependence and marginal misfit is left in latent rows (n, d)."""
+    """Measure the dependence and marginal misfit that remain in latent rows (n, d)."""
     n, d = latent.shape
     owner = np.arange(d) if owner is None else owner
     margins = float(kolmogorov_distances(latent).max())

@@ -1,4 +1,4 @@
-"""Latent units of a fitted transport: what pairs, and splits of features, are asked along."""
+"""Latent units of a fitted transport, for pairs and splits of features."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
     from dfi.transports.base import FittedTransport
 
 _LATENT = 11
-"""Number of the seed for what collinear columns leave open."""
+"""Seed for the part that collinear columns leave undetermined."""
 
 
 @dataclass(frozen=True)
 class LatentUnits:
-    """The explained rows of a task where latent lines are straight, and the units there.
+    """The explained rows of a task in the space where latent lines are straight, and its units.
 
     Attributes
     ----------
@@ -99,7 +99,7 @@ def _of_coordinates(transport: StraightTransport, task: Task) -> LatentUnits:
 
 
 def unit_shares(transport: FittedTransport) -> Floats:
-    """Return what each unit receives of each latent one; columns add up to 1."""
+    """Return the share of each latent unit that each unit receives; columns add up to 1."""
     weights = transport.even_shares()
     total = weights.sum(axis=0)
     return np.asarray(np.divide(weights, total, out=np.eye(len(weights)), where=total > 0))

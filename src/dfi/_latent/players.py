@@ -141,7 +141,7 @@ class Players(ABC):
 
 @dataclass(frozen=True)
 class Sample:
-    """Rows that stand for all, and their shares of the weight, which sum to 1."""
+    """Rows that represent all rows, and their shares of the weight, which sum to 1."""
 
     matrix: Floats
     share: Floats
@@ -164,7 +164,7 @@ def spread_sample(matrix: Floats, norms: Floats, mass: Floats, count: int) -> Sa
 
 @singledispatch
 def players_of(transport: FittedTransport, *_: object, **__: object) -> Players:
-    """Return a model's players under a transport that was fitted to the rows of a matrix."""
+    """Return a model's players under a transport fitted to the rows of a matrix."""
     raise TypeError(f"{type(transport).__name__} has no straight lines")
 
 

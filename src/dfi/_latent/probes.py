@@ -1,4 +1,4 @@
-"""Columns of pure noise, scored as features are: what :mod:`dfi._diagnosis.noise_floor` judges."""
+"""Columns of pure noise, scored like features, for :mod:`dfi._diagnosis.noise_floor`."""
 
 from __future__ import annotations
 

@@ -54,7 +54,7 @@ def unit_components(
 
 
 def group_overlap(transport: FittedTransport, scored: Scores, task: Task) -> dict[str, object]:
-    r"""Compare the scores of groups that overlap with those of their atoms, on the first split.
+    r"""Compare the scores of overlapping groups with those of their atoms, on the first split.
 
     For independent atoms :math:`\max_a \psi_a \le \psi_G \le \sum_a \psi_a`: a ratio above 1 shows
     dependence that is left between atoms, one below 1 interactions between them.

@@ -1,4 +1,4 @@
-r"""Shapley-type parts of what is explained: they add up, row by row.
+r"""Shapley-type parts of the explained variance, which add up row by row.
 
 Latent units are independent, so a regression is a sum of interactions :math:`\eta_S`, and unit
 ``j`` has the local Shapley value :math:`\psi_j = \sum_{S \ni j} \eta_S/|S|`. With
@@ -77,7 +77,7 @@ WIDE = 100
 """Coordinates from which on models that have a closed form are written in these."""
 
 NUMBERS_AT_ONCE = 1 << 22
-"""Numbers in the rows that a model is asked about at once: 32 MB."""
+"""Numbers in the rows that a model predicts at once: 32 MB."""
 
 OWN_SHARE = 0.05
 """How much of a part counts beside its interactions where they take up an error that is theirs."""
@@ -91,7 +91,7 @@ PATH_NODES = 8
 
 @dataclass(frozen=True)
 class Parts:
-    """Parts of what is explained as uncentred influence values (n, units), in both spaces.
+    """Parts of the explained variance as uncentred influence values (n, units), in both spaces.
 
     ``*_by_repeat`` (repeats, units) are the means of each repeated split. ``crossed`` are products
     of different units among the influence values (:func:`_crossed`), in both spaces.
@@ -104,7 +104,7 @@ class Parts:
     crossed: tuple[Floats, Floats]
 
     def extrapolated(self, smaller: Parts) -> Parts:
-        """Return the parts that models of ever more rows tend to, as scores do."""
+        """Return the parts extrapolated to more training rows, like scores."""
         repeats = partners(len(self.latent_by_repeat), len(smaller.latent_by_repeat))
         return Parts(
             2.0 * self.latent - smaller.latent,
@@ -220,7 +220,7 @@ def explained_parts(
     seed: np.random.SeedSequence,
     order: Scores | None = None,
 ) -> Parts:
-    """Return what each unit has of what the models explain, by rows."""
+    """Return each unit's part of what the models explain, by rows."""
     known = scores.known
     received, unit_of = _attribution(known, transport), transport.drawn_as_one
     rows, mass = scores.rows, task.weights.values
@@ -489,7 +489,7 @@ def _least_squares(change: Floats, tails: Ints, heads: Ints, counted: Floats, n:
 def path_slopes(
     form: ScoreForm, loss: Loss, y: Floats, values: Sequence[Floats], level: float
 ) -> list[Floats]:
-    """Return each model's factor of its local values: what is explained for each unit of them."""
+    """Return each model's factor of its local values: the loss explained per unit of them."""
     if form == "cpi":
         return [y - level]
     if loss.is_square:

@@ -104,7 +104,7 @@ class LeastSquaresBoosting(Member):
 
 
 class Boosted(RegressorMixin, BaseEstimator):  # type: ignore[misc]
-    """A smooth model, and boosting that goes on from what it leaves of rows left out."""
+    """A smooth model, continued by boosting of its held-out residuals."""
 
     base_: Estimator
     boosting_: Estimator
@@ -215,7 +215,7 @@ def oblique_pairs(X: Floats, scale: Floats, gains: Floats, most: int) -> Floats:
 
 
 def varies_freely(X: Floats) -> Bools:
-    """Return which columns take over ten numbers, not all whole, half as many as any other."""
+    """Return columns with over ten numbers, not all whole, at least half as many as any other."""
     different = np.array([len(np.unique(column)) for column in X.T])
     whole = np.array([np.array_equal(np.rint(column), column) for column in X.T])
     return np.asarray((different > max(FEW_VALUES, different.max() / 2)) & ~whole)

@@ -1,4 +1,4 @@
-r"""Cox regression: the hazards that censored outcomes are made of.
+r"""Cox regression: the hazards behind censored outcomes.
 
 The hazard of a row is :math:`\lambda_0(t) \exp(x'\beta)`. Tied times are treated as Breslow does,
 so that a row of frequency weight ``w`` is ``w`` equal rows. The coefficients of standardised
@@ -175,7 +175,7 @@ class _Likelihood:
 
 
 class CoxMean(BentHingeNetwork):
-    r"""What a Cox regression expects up to a horizon, a member of the default learner's stack.
+    r"""A Cox regression's prediction up to a horizon, as a member of the default stack.
 
     The restricted mean :math:`\int_0^\tau \exp\{-\Lambda_0(t) e^{\eta}\} dt`, or the chance to get
     beyond :math:`\tau`, is a function of :math:`\eta = x'\beta` alone: bent hinges come near it (to

@@ -42,7 +42,7 @@ LOWEST = 20.0
 
 @dataclass(frozen=True)
 class Link:
-    """What a family's members share: the mean of a margin, the likelihood and its derivatives."""
+    """Base of all families: the mean of a margin, the likelihood and its derivatives."""
 
     family: Family
 

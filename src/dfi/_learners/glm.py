@@ -46,7 +46,7 @@ ROUGH, FINE = 1e-4, 1e-12
 """Decrease of the mean loss at which the search ends, along the path and at its end."""
 
 MOST_DIRECTIONS = 150
-"""Principal directions that are kept where there are more terms than rows: a penalty that such a
+"""Principal directions that are kept if there are more terms than rows: a penalty that such a
 table needs leaves next to nothing of the others."""
 
 PATH_WORK = 2e8

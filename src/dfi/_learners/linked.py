@@ -195,7 +195,7 @@ class LinkedObliqueBoosting(ObliqueBoosting):
 
 
 class BoostedMargins(Boosted):
-    """A model and boosting that goes on from its margins at rows that it has not seen."""
+    """A model, continued by boosting from its held-out margins."""
 
     bounds_: tuple[float, float]
 

@@ -75,7 +75,7 @@ def training_range(values: Floats) -> tuple[Floats, Floats]:
 
 
 class Member(RegressorMixin, BaseEstimator):  # type: ignore[misc]
-    """A learner of numeric rows, which checks what it is given."""
+    """A learner of numeric rows that checks its input."""
 
     def fit(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         rows, target = validate_data(
@@ -100,7 +100,7 @@ class Member(RegressorMixin, BaseEstimator):  # type: ignore[misc]
 
 
 class HingeUnits(Member):
-    """What networks of bent hinges share: their units, and the search for these."""
+    """Base of networks of bent hinges: their units, and how these are fitted."""
 
     n_units: int
     max_iter: int

@@ -41,7 +41,7 @@ _STRAIGHT = 1e-6
 
 @dataclass(frozen=True)
 class QuadraticTerms:
-    r"""Columns, and what squares and products have that no sum of columns has.
+    r"""Columns, and the part of squares and products that no sum of columns explains.
 
     With standardised columns :math:`z`, a product is used less its projection on them,
 

@@ -83,7 +83,7 @@ STIFF_ROWS = 2000
 weak."""
 
 _LEAST_CURVATURE = 1e-3
-"""Share of the largest variance below which a direction of the weights is not told from noise."""
+"""Directions of the weights below this share of the largest variance count as noise."""
 
 _FLAT = 1e-7
 """The same for a Newton step, which is halved where it goes too far."""
@@ -102,11 +102,11 @@ _NEAR = 1e-5
 """Relative difference of two predictions below which they are one to a derivative."""
 
 _LEAST_SHARE = 1e-5
-"""What such a search leaves of a useless member."""
+"""Weight that such a search may leave for a useless member."""
 
 
 class MeanOutcome(RegressorMixin, BaseEstimator):
-    """The mean of the training rows: what is left where nothing can be learned."""
+    """The mean of the training rows: the fallback if nothing can be learned."""
 
     coef_: Floats
     intercept_: float
@@ -215,7 +215,7 @@ class SuperLearner(RegressorMixin, BaseEstimator):
         sample_weight: ArrayLike | None = None,
         survival: Survival | None = None,
     ) -> Self:
-        """Fit the members, and their weights; where times are behind the outcome, to these too."""
+        """Fit the members and their weights; one member learns times to an event, if any."""
         self.with_times_ = survival is not None
         rows, target = validate_data(
             self, X, y, y_numeric=True, dtype=np.float64, ensure_min_samples=2
@@ -310,7 +310,7 @@ class SuperLearner(RegressorMixin, BaseEstimator):
 
 
 def variance_share(n_rows: int) -> float:
-    """Return how much of the variance of members that were fitted on so many rows counts."""
+    """Return how much the members' variance counts, given their number of training rows."""
     return min(1.0, max(VARIANCE_SHARE, STEADY_ROWS / max(n_rows, 1)))
 
 
@@ -495,7 +495,7 @@ def fit_members(
     chosen: Sequence[bool] | Bools,
     survival: Survival | None = None,
 ) -> list[Estimator]:
-    """Fit the chosen members, None for the others; what one goes on from is fitted once."""
+    """Fit the chosen members, None for the others; shared starting models are fitted once."""
     bases: dict[int, Estimator] = {}
     fitted: list[Estimator] = []
     for (_, member), wanted in zip(members, chosen, strict=True):

@@ -1,4 +1,4 @@
-r"""Probabilities pulled towards what held-out rows bear out, by one number.
+r"""Probabilities calibrated on held-out rows by one number.
 
 A boosting that fits its own rows too well is too sure of itself: along lines its probabilities are
 near 0 and 1, and the log-loss of each wrong one is large. With ``s_k(x)`` the classes' margins,
@@ -62,7 +62,7 @@ COOLEST, HOTTEST = 0.05, 3.0
 """Bounds of the factor of the margins."""
 
 FEWEST_MEMBERS = 8
-"""Rows of a class below which none are held out: two of so few say nothing of it."""
+"""Classes with fewer rows hold none out: two of so few say nothing."""
 
 FEWEST_HELD = 2
 """Rows of every class that are held out at the least."""
@@ -203,7 +203,7 @@ def _temperature(margins: Floats, codes: Ints, weight: Floats) -> float:
 
 @dataclass(frozen=True)
 class ScaleRisk:
-    r"""What two classifiers lose together, and each alone, for every number that scales them.
+    r"""The loss of two classifiers together, and of each alone, as a function of their scale.
 
     .. math:: R(\tau) = \sum_i \omega_i \Big\{(1 - \kappa)\, \ell(y_i; p^a_i, p^b_i)
               + \tfrac{\kappa}{2} \big(\ell(y_i, p^a_i) + \ell(y_i, p^b_i)\big)\Big\},

@@ -1,4 +1,4 @@
-"""Whether, and by which arguments, the weights of rows reach a regression inside others."""
+"""Whether row weights reach a nested regression, and by which arguments."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from dfi._types import Estimator, Floats
 
 SEVERAL = VotingRegressor, VotingClassifier, StackingRegressor, StackingClassifier
-"""What gives the same weights to every estimator inside."""
+"""Passes the same weights to every nested estimator."""
 
 
 def weight_arguments(model: Estimator, weights: Floats | None) -> dict[str, Floats]:

@@ -1,4 +1,4 @@
-r"""Latent lines, the law along them, and what a model must offer to be averaged over them.
+r"""Latent lines, the law along them, and the interface of models averaged over them.
 
 Replacing the latent coordinate ``z_ij`` of row ``i`` by ``t`` moves the row along a straight
 line of the feature space. The one-dimensional integrals along those lines
@@ -28,7 +28,7 @@ Made = TypeVar("Made")
 ReferenceKind = Literal["gaussian", "empirical"]
 
 ROUNDING = 1e-12
-"""Difference of latent values, as a share of the largest, that is rounding."""
+"""Relative difference of latent values that counts as rounding."""
 
 
 def blocks(count: int, size: int) -> Iterator[slice]:
@@ -84,7 +84,7 @@ class Reference:
         return {}
 
     def kept(self, make: Callable[..., Made], *arguments: object) -> Made:
-        """Return what a function makes of this law, made once and kept as long as the law.
+        """Return a function of this law, computed once and kept as long as the law.
 
         Rows come in blocks and models in numbers: tables of the whole law made for each of them
         would make the cost quadratic in the number of rows.

@@ -359,9 +359,8 @@ def _warn_not_followed(model: TransformedTargetRegressor) -> None:
     if ensemble is None and not reason:
         return
     warn(
-        f"TransformedTargetRegressor({type(final).__name__}): the outcome is transformed, and the "
-        "mean of what is transformed back is not what the mean of the trees becomes; its line "
-        "means use quadrature",
+        f"TransformedTargetRegressor({type(final).__name__}): the outcome is transformed, and "
+        "averaging does not commute with transforming it back; its line means use quadrature",
         ExactnessWarning,
     )
 

@@ -420,7 +420,7 @@ def as_linear(model: LineModel) -> LinearLines | None:
 
 
 def linear_part(model: LineModel) -> Floats | None:
-    """Return the coefficients of linear members, before they are bounded; None without any."""
+    """Return the coefficients of linear members before clipping; None without any."""
     if isinstance(model, BoundedLines):
         model = model.model
     if isinstance(model, LinearLines):

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from dfi._types import Floats, Ints
 
 GRID = 64
-"""Values at which models are asked that are known by their predictions alone."""
+"""Values at which models known only by their predictions are evaluated."""
 
 VALUES_AT_ONCE = 1 << 21
 CELLS_PER_NODE = 4

@@ -1,4 +1,4 @@
-r"""Line means of a network of bent hinges, compiled, and of what a parabola has beyond bounds.
+r"""Compiled line means of a network of bent hinges, and of a parabola beyond its bounds.
 
 Along line ``j`` the unit ``k`` of row ``i`` has the argument :math:`a = \alpha + \beta t` with
 :math:`\beta = w_k'\ell_j` and :math:`\alpha = w_k'x_i + b_k - (z_{ij} + \nu)\beta`. It bends where

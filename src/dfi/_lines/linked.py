@@ -93,7 +93,7 @@ class MarginLines(Protocol):
 
 @dataclass(frozen=True)
 class TreeMargin:
-    """A smooth margin and trees that go on from it."""
+    """A smooth margin, continued by trees."""
 
     smooth: MarginLines
     trees: TreeLines

@@ -221,16 +221,16 @@ def survival_model(
     if objective == "survival:cox":
         raise TypeError(
             "XGBoost's objective survival:cox predicts ratios of hazards, not times: pass a "
-            "function of rows that gives their mean time up to the horizon "
+            "function that returns the mean time of each row up to the horizon "
             f"({argument('target', 'rmst')}) or their chance to get beyond it "
-            f"({argument('target', 'probability')}), by a baseline hazard of yours"
+            f"({argument('target', 'probability')}), from your own baseline hazard"
         )
     return SurvivalFunction(inner, under, _of_aft) if objective == "survival:aft" else model
 
 
 @dataclass(frozen=True)
 class Under:
-    """What is taken of survival curves: areas up to horizons, or heights there."""
+    """The part of survival curves that is used: areas up to horizons, or heights there."""
 
     horizons: tuple[float, ...]
     target: SurvivalTarget
@@ -250,7 +250,7 @@ class Under:
         return np.asarray(heights @ np.diff(np.minimum(ends, self.horizons), axis=0))
 
     def smooth(self, curves: Floats) -> Floats:
-        """Return it of smooth curves on the grid, areas by trapezoids."""
+        """Return the same for smooth curves on the grid, areas by trapezoids."""
         at = np.searchsorted(self.grid, self.horizons)
         if self.target == "probability":
             return curves[:, at]

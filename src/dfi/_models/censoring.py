@@ -1,4 +1,4 @@
-r"""Outcomes of rows that were not observed until the event or the horizon.
+r"""Outcomes of rows that were censored before the event and the horizon.
 
 With :math:`T` the time of the event, :math:`\tau` the horizon and :math:`V` what is explained,
 :math:`\min(T, \tau)` or :math:`1\{T > \tau\}`, a row that was censored at :math:`U` has no
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from dfi._types import Bools, Floats
 
 LEAST_FREE = 0.05
-"""Least chance not to be censored: a row stands for 20 others at the most."""
+"""Smallest chance of not being censored: a row represents at most 20 others."""
 
 FEWEST_FREE = 0.95
 """Share of the rows that must be above it."""

@@ -1,4 +1,4 @@
-"""Learners that Dask fits on all rows of a table, where they are, then read as local models.
+"""Learners that Dask fits on all rows of a table, in place, then used as local models.
 
 Which fold a row belongs to, and which half of the training rows, is told by tickets of its place:
 nothing but these two numbers is needed to know on which rows a model is fitted, on any worker.
@@ -46,7 +46,7 @@ def is_cluster_learner(estimator: object) -> bool:
 
 
 def local_twin(estimator: Estimator) -> Estimator:
-    """Return the estimator of the same parameters that fits rows in memory, unfitted."""
+    """Return the unfitted in-memory estimator with the same parameters."""
     module, name = type(estimator).__module__.split(".")[0], type(estimator).__name__
     kind = getattr(importlib.import_module(module), name.removeprefix("Dask"), None)
     if kind is None or not name.endswith(("Regressor", "Classifier")):
@@ -111,7 +111,7 @@ def check_cluster(estimator: Estimator, data: Data) -> StreamedSource:
     source = data.source
     if not isinstance(source, StreamedSource) or not isinstance(source.partitions, DaskParts):
         raise TypeError(
-            f"{name} is fitted on a table of Dask of more than 20,000 rows, but X is none: pass "
+            f"{name} is fitted on Dask tables of more than 20,000 rows, and X is not one: pass "
             f"{name.removeprefix('Dask')}, or a dask.dataframe"
         )
     if current_client() is None:
@@ -238,7 +238,7 @@ def cluster_split(
         )
     if loss.name == LOG_LOSS.name and predicts_classes(local_twin(estimator)):
         raise ValueError(
-            f"{argument('loss', 'log-loss')} scales the margins of a classifier on further rows, "
-            f"and {name} is fitted on the workers: use {argument('loss', 'brier')}"
+            f"{argument('loss', 'log-loss')} scales the margins of a classifier on extra rows, "
+            f"but {name} is fitted on the workers: use {argument('loss', 'brier')}"
         )
     return TicketSplit.of(seeds, int(cv))

@@ -48,7 +48,7 @@ SMALL_FIT = 200_000
 
 
 FAR = 1.0
-"""How far outside the predictions of its training rows, in their range, a linear model may go."""
+"""How far beyond its training predictions, in units of their range, a linear model may go."""
 
 FAR_COLUMN = 0.5
 """How far outside a column must be for that, in units of its own reach."""
@@ -187,7 +187,7 @@ def _halves(rows: Ints, data: Data, seeds: Seeds) -> tuple[Ints, Ints]:
 
 @dataclass(frozen=True)
 class CrossFit:
-    """Models fitted for a :class:`Training`, and how the members of a stack were weighed."""
+    """Models fitted for a :class:`Training`, and the weights of a stack's members."""
 
     folds: tuple[FoldModels, ...]
     weights: Mapping[tuple[int, int], Floats] = field(default_factory=dict)
@@ -388,8 +388,8 @@ def fit_model(
         given["survival"] = outcome.survival.take(rows)
     if weights is not None and not weights.values[rows].any():
         raise ValueError(
-            f"the weights of all {len(rows)} rows that a model is to be fitted on are 0: give more "
-            "rows a weight, or use fewer folds"
+            f"the weights of all {len(rows)} rows that a model would be fitted on are 0: give "
+            "more rows a weight, or use fewer folds"
         )
     # On little data OpenMP's threads wait for each other more than they work: boosting on 400
     # rows takes 0.07 CPU seconds with one thread and 0.19 with two.
@@ -465,7 +465,7 @@ SHARED_BY_HALVINGS = 0.5
 the features of seven tables, 6 splits each."""
 
 ENOUGH_SPLITS = 4
-"""Splits of which the deviation of scores is known as well as from their halvings."""
+"""With this many splits, their deviation is known as well as from halvings."""
 
 FEWEST_ROWS = 200
 """Rows from which a fifth of them is enough to fit a model, so scores can be extrapolated."""
@@ -528,7 +528,7 @@ def split_variance(by_repeat: Floats, halvings: Sequence[int]) -> Floats:
 def can_extrapolate(
     learner: EstimatorLike, data: Data, repeats: tuple[tuple[Fold, ...], ...]
 ) -> bool:
-    """Return whether scores of models on halves and quarters of the rows tell those on more."""
+    """Return whether scores can be extrapolated from models on halves and quarters of the rows."""
     middling = FEWEST_ROWS <= data.n_fit <= MOST_ROWS
     return is_default(learner) and middling and min(map(len, repeats)) > 1
 
@@ -552,7 +552,7 @@ def split_data(
 def of_all_rows(
     repeats: tuple[tuple[Fold, ...], ...], data: Data, seeds: Seeds
 ) -> tuple[tuple[Fold, ...], ...]:
-    """Return folds of the rows that models are fitted on with those that are only held out."""
+    """Return folds of the fitted rows, together with rows that are only held out."""
     if data.fit is None:
         return repeats
     if in_time_order(repeats):

@@ -1,4 +1,4 @@
-r"""The whole distribution of an outcome, by its location and its spread.
+r"""The whole distribution of an outcome, from its location and spread.
 
 .. math:: y = m(x) + s(x)\, e, \qquad P(y \le t \mid x) = F_e\{(t - m(x))/s(x)\},
 
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from dfi._types import Estimator, Floats, Frame
 
 LEVELS = 9
-"""Levels at which a distribution is looked at: 199 give the same scores to three digits."""
+"""Levels of a distribution that are explained: 199 give the same scores to three digits."""
 
 SMALLEST = 0.02
 """Added to absolute residuals before their logarithm, of their median: a residual of 0 has none."""
@@ -60,7 +60,7 @@ BESIDE = 0.05
 """How far beside a level the score is taken too, for how it changes with the level."""
 
 MOST_KEPT = 4_000_000
-"""Numbers that a model keeps of rows that it is asked for once for each level."""
+"""Numbers cached for rows that are predicted once for each level."""
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
@@ -193,8 +193,8 @@ def distribution_outcome(
     levels, thresholds = _cut(y, weights, asked)
     if not thresholds:
         raise ValueError(
-            f"{name!r} has so few different values that no level of its distribution can be told "
-            "from its largest value: explain it as a quantity, or as classes"
+            f"{name!r} has so few different values that every level of its distribution is its "
+            "largest value: explain it as a quantity, or as classes"
         )
     share = 1.0 / np.sqrt(len(thresholds))
     order = np.argsort(y, kind="stable")

@@ -1,4 +1,4 @@
-"""What models do with raw columns: which are given them, what they encode, what they know."""
+"""How models treat raw columns: which get them, what they encode, which levels they know."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def takes_missing(model: Estimator) -> bool:
 
 
 def encoded_columns(model: Estimator, table: Table) -> set[str]:
-    """Return numeric columns that a model encodes by value, which must not meet new values."""
+    """Return numeric columns that a model encodes by value, which must not take new values."""
     numeric = {column.name for column in table.columns if column.kind != "categorical"}
     found = [names for _, names in fitted_encoders(model, list(table.names))]
     found.append(_columns_with_levels(model, list(table.names)))

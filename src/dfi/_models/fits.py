@@ -1,4 +1,4 @@
-"""The regressions of one table: fitted when a method first asks for them, then kept."""
+"""The regressions of one table: fitted when a method first needs them, then kept."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ P = ParamSpec("P")
 
 @dataclass
 class Cache:
-    """What was fitted for a table; ``shared`` is what its classes or outcomes have in common."""
+    """Everything fitted for a table; ``shared`` holds what its classes or outcomes share."""
 
     full: tuple[FoldModels, ...] | None = None
     halves: tuple[Training, CrossFit] | None = None
@@ -93,7 +93,7 @@ class Cache:
 
 
 def once(compute: Callable[Concatenate[Fits, P], Found]) -> Callable[Concatenate[Fits, P], Found]:
-    """Let a function of fits be computed once for each of its arguments, for all methods."""
+    """Compute a function of fits once for each of its arguments, for all methods."""
     name = f"{compute.__module__}.{compute.__qualname__}"
 
     @wraps(compute)
@@ -203,7 +203,7 @@ class Fits:
         seeds: Seeds | None = None,
         most_splits: int = 1,
     ) -> Self:
-        """Split the rows, ``n_repeats`` times or by default as the learner and their number ask."""
+        """Split the rows ``n_repeats`` times; the default depends on the learner and the rows."""
         seeds = Seeds.of(random_state) if seeds is None else seeds
         loss = loss_for(data.outcome, loss)
         asked, split = estimator, None
@@ -324,7 +324,7 @@ class Fits:
 
     @cached_property
     def units(self) -> Units:
-        """What is given a score; constant are those that do not vary among the explained rows."""
+        """The units that get a score; constant ones do not vary among the explained rows."""
         units = self.data.units
         constant = [bool(self.constant[positions].all()) for positions in units.positions]
         return replace(units, constant=np.array(constant))
@@ -335,7 +335,7 @@ class Fits:
 
     @cached_property
     def rows(self) -> Ints:
-        """The rows that are held out at least once, ascending: those that are explained."""
+        """The rows that are held out at least once, and so explained, ascending."""
         return np.unique(np.concatenate([fold.test for fold in self.folds]))
 
     @cached_property
@@ -364,7 +364,7 @@ class Fits:
         return constant_columns(self.data.matrix, counted)
 
     def warn_constant(self) -> None:
-        """Warn of columns that vary in the table, but not among the explained rows."""
+        """Warn about columns that vary in the table, but not among the explained rows."""
         new = self.constant & ~self.table.constant
         warn_constant(self.table, new, " among the rows that are explained")
 
@@ -492,7 +492,7 @@ class Fits:
 
     @property
     def extrapolates(self) -> bool:
-        """Whether scores are extrapolated to more training rows unless something else is asked."""
+        """Whether scores are extrapolated to more training rows by default."""
         return not self.prefit and can_extrapolate(self.learner, self.data, self.repeats)
 
     @property
@@ -509,7 +509,7 @@ class Fits:
         return self.cache.halves
 
     def trained_on(self, *, halves: bool) -> tuple[tuple[Ints, ...], ...]:
-        """Return the rows behind each model; those here stand for the ones of a prefit model."""
+        """Return the rows behind each model; for a prefit model, these rows replace its own."""
         if self.prefit:
             return ((self.rows,),)
         if not halves:
@@ -608,7 +608,7 @@ class Fits:
         return self.judged([(fold.test, self.predictions[fold.test]) for fold in self.folds])
 
     def judged(self, predictions: Sequence[tuple[Ints, Floats]]) -> Quality:
-        """Return the held-out quality; several classes are warned of together."""
+        """Return the held-out quality; several classes share one warning."""
         if self.described is not None:
             # a working response says nothing of how well classes are told apart
             chances = [(rows, 1.0 / (1.0 + np.exp(-margin))) for rows, margin in predictions]

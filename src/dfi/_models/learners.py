@@ -135,7 +135,7 @@ def predicts_classes(model: Estimator) -> bool:
 
 
 def warn_of_refits(estimator: Estimator, cv: object) -> None:
-    """Say that a fitted model is fitted again on each fold, where nobody asked for it as it is."""
+    """Warn that a fitted model is refitted on each fold, unless the caller asked for that."""
     if isinstance(cv, str) or isinstance(estimator, str | type) or not hasattr(estimator, "fit"):
         return
     if not hasattr(estimator, "__sklearn_tags__") or not get_tags(estimator).requires_fit:
@@ -177,7 +177,7 @@ def check_learner_suits_outcome(model: Estimator, outcome: Outcome) -> None:
 
 
 def is_plain_regressor(model: Estimator) -> bool:
-    """Return whether a model calls itself a regressor, and is none of ours that knows classes."""
+    """Return whether a model is a regressor, other than ours that also fit classes."""
     if isinstance(model, SuperLearner) or not hasattr(model, "__sklearn_tags__"):
         return False
     return bool(is_regressor(model))
@@ -208,7 +208,7 @@ MEDIANS = {"absolute_error", "mae", "l1", "regression_l1", "mean_absolute_error"
            "reg:absoluteerror", "epsilon_insensitive"}  # fmt: skip
 QUANTILES = {"quantile", "reg:quantileerror"}
 KNOWN = ("sklearn", "lightgbm", "xgboost", "catboost", "dfi")
-"""Packages whose learners predict means, unless a parameter says something else."""
+"""Packages whose learners predict means unless a parameter says otherwise."""
 
 
 def _innermost(learner: object) -> object:
@@ -225,7 +225,7 @@ def _innermost(learner: object) -> object:
 
 
 def predicted_quantile(learner: object) -> float | None:
-    """Return which quantile a learner predicts, NaN for a mean, None where that is not known."""
+    """Return which quantile a learner predicts, NaN for a mean, None if unknown."""
     if isinstance(learner, str):
         return float("nan")
     learner = _innermost(learner)
@@ -258,7 +258,7 @@ def predicted_quantile(learner: object) -> float | None:
 
 
 def loss_for(outcome: Outcome, loss: Loss | None) -> Loss:
-    """Return the loss of an outcome; for classes Brier's, which survives overconfident models."""
+    """Return the loss of an outcome; Brier's for classes, which tolerates overconfident models."""
     if loss is None:
         return BRIER if outcome.is_classes else SQUARED_ERROR
     if loss.domain == "probability" and not outcome.is_classes:

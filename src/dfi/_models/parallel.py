@@ -1,4 +1,4 @@
-"""Parallel tasks; workers that leave Ctrl-C to their caller.
+"""Parallel tasks, with workers that leave Ctrl-C to their caller.
 
 Where tasks run is joblib's business, and so the caller's: ``joblib.parallel_config`` may send them
 to a cluster. Threads share what they are given, and joblib's own processes map large arrays from a
@@ -50,27 +50,28 @@ if TYPE_CHECKING:
 
 Answer = TypeVar("Answer")
 Call: TypeAlias = "tuple[Callable[..., object], tuple[object, ...], dict[str, object]]"
-"""What ``joblib.delayed`` makes: a function, its arguments, and those by name."""
+"""The value of ``joblib.delayed``: a function, its arguments and its keywords."""
 
 LARGE_ARRAY = 1 << 14
-"""Bytes from which an array that several tasks need is sent once, wherever in them it lies."""
+"""Larger arrays that several tasks need are sent only once."""
 
 MOST_JOBS = 4096
-"""Workers beyond which nobody means it; a cluster may have thousands."""
+"""More workers than this are surely a mistake; a cluster may have thousands."""
 
 FEW_STEPS = 2000
-"""Rows that are explained sooner than sent: Ray takes seconds to start workers for every round."""
+"""Tables with fewer rows are explained faster than sent:
+Ray takes seconds to start workers for every round."""
 
 SMALL_PARCEL = 1 << 16
-"""Bytes that go along with every task: to put them on a cluster first would take longer."""
+"""Smaller arrays go along with every task: sending them to a cluster first would take longer."""
 
 ATOMS = (int, float, complex, str, bytes, type, type(None), FunctionType, BuiltinFunctionType)
-"""Kinds of objects that are no shorter as a reference."""
+"""Kinds of objects that a reference would not make smaller."""
 
 
 @dataclass(frozen=True)
 class Workers:
-    """Who does the work: how many tasks at a time, and whether somebody watches."""
+    """How work is run: the number of parallel tasks, and whether to show progress."""
 
     n_jobs: int | None = None
     progress: bool | None = None

@@ -1,4 +1,4 @@
-"""A fitted model as a function of numeric rows, and which of its numbers is of which class."""
+"""A fitted model as a function of numeric rows, with its outputs matched to classes."""
 
 from __future__ import annotations
 
@@ -48,16 +48,16 @@ View = Literal["matrix", "values", "frame"]
 """The numeric matrix; the same with NaN for missing values and no indicators; a table."""
 
 Scale = Literal["probability", "margin"]
-"""What is explained of a classifier: a probability, or the log-odds of one of two classes."""
+"""The explained output of a classifier: a probability, or the log-odds of one of two classes."""
 
 ROUNDED_SUM = 1e-6
-"""What the probabilities of a row may add up to beside 1."""
+"""How far the probabilities of a row may be from adding up to 1."""
 
 
 def missing_remedy() -> str:
     return (
-        "Put an imputer before it, e.g. make_pipeline(SimpleImputer(), model), take a model that "
-        f"takes missing values, or pass {argument('missing', 'drop')}"
+        "Put an imputer before it, e.g. make_pipeline(SimpleImputer(), model), use a model that "
+        f"accepts missing values, or pass {argument('missing', 'drop')}"
     )
 
 
@@ -121,7 +121,7 @@ class Predictor:
         return rows_seen(self.table, own, self.view, self.levels)
 
     def answer(self, points: Floats) -> Floats:
-        """Return what the model says of rows as numbers, of whatever shape, unchecked."""
+        """Return the model's predictions as numbers of any shape, unchecked."""
         value = self._evaluate(self._seen(points))
         if np.iscomplexobj(value) or np.ma.is_masked(value):
             raise TypeError(f"{self.name} does not predict plain numbers")
@@ -198,7 +198,7 @@ class Predictor:
         if self.column is None and classes.shape[1] != 2:
             raise ValueError(
                 f"this {self.name} has {classes.shape[1]} classes: the scores explain one "
-                "probability, and which one must be said"
+                "probability: say which"
             )
         if self.scale == "margin":
             if classes.shape[1] != 2:
@@ -265,7 +265,7 @@ def _are_classes(result: Floats) -> str:
 def rows_seen(
     table: Table, matrix: Floats, view: View, levels: Levels | None = None
 ) -> Floats | Frame:
-    """Return numeric rows as a model sees them; decoded to ``levels``, in a frame at the least."""
+    """Return numeric rows as a model sees them; decoded to ``levels``, at least in a frame."""
     if view == "frame":
         return table.frame(matrix, levels=levels)
     rows = matrix if levels is None else levels.nearest(matrix)
@@ -421,7 +421,7 @@ def is_plain_forest(model: Estimator) -> bool:
 
 
 def forest_values(model: Estimator, points: Floats) -> Floats:
-    """Return the mean of a forest's trees without its setup, 0.12 of 0.15 s for 600 rows."""
+    """Return the mean of a forest's trees without its setup, 0.12 of the 0.15 s for 600 rows."""
     rows = np.ascontiguousarray(points, dtype=np.float32)
     total = np.zeros(len(rows))
     for tree in model.estimators_:
@@ -431,7 +431,7 @@ def forest_values(model: Estimator, points: Floats) -> Floats:
 
 ROWS_ASKED = 32
 TOLERATED = 1e-3
-"""Of the spread of predictions, beyond which a difference is none of rounding."""
+"""Part of the spread of predictions beyond which a difference is not rounding."""
 
 SINGLE = 64 * 2.0**-24
 """Of the largest prediction: rounding of models that work in single precision."""
@@ -466,7 +466,7 @@ def refuse_nondeterministic(predictor: Predictor, matrix: Floats) -> None:
 
 
 def refuse_batches(function: Callable[[Floats], Floats], points: Floats, values: Floats) -> None:
-    """Raise if a model predicts rows of a batch, the largest that it is given, otherwise alone."""
+    """Raise if a model predicts rows of its largest batch differently one by one."""
     if len(points) > ROWS_ASKED:
         places = _places(len(points))
         name = getattr(function, "name", type(function).__name__)
@@ -501,7 +501,7 @@ def _refuse_apart(
 
 
 NO_PROBABILITY = (-0.5, 1.5)
-"""Where a function does not predict a probability, not even as a straight line that overshoots."""
+"""Beyond this, a function does not predict a probability, not even as an overshooting line."""
 
 
 def class_column(model: EstimatorLike, label: object, place: int = 1) -> int:
@@ -520,7 +520,7 @@ def class_column(model: EstimatorLike, label: object, place: int = 1) -> int:
 
 
 def of_one_class(predictor: Predictor, data: Data) -> Predictor:
-    """Return a fitted model of classes as the probability of the explained one, never guessed."""
+    """Return a fitted classifier as the probability of the explained class, never guessed."""
     outcome, model = data.outcome, predictor.model
     label, unnamed = outcome.labels[-1], not outcome.named and outcome.place == 1
     if predicts_classes(model):
@@ -544,8 +544,8 @@ def of_one_class(predictor: Predictor, data: Data) -> Predictor:
             return predictor
         raise ValueError(
             f"{predictor.name} gives one number for each row, but the explained class of {TARGET} "
-            f"is {label!r}: pass y as 0 and 1, 1 for the class that the number is the probability "
-            f"of, and no {argument('pos_label')}; or a function that gives a column for each class"
+            f"is {label!r}: pass y as 0 and 1, with 1 for the class whose probability it is, and "
+            f"no {argument('pos_label')}; or a function that gives a column for each class"
         )
     if shape != (1, outcome.among):
         raise ValueError(
@@ -557,14 +557,14 @@ def of_one_class(predictor: Predictor, data: Data) -> Predictor:
 
 
 def check_class_order(predictor: Predictor, outcome: Outcome) -> None:
-    """Raise if nothing says which column of a function is of which class."""
+    """Raise if nothing says which column of a function belongs to which class."""
     model = predictor.model
     if outcome.sorted or predicts_classes(model) or hasattr(model, "classes_"):
         return
     raise ValueError(
-        f"{predictor.name} does not say which of its columns is of which class, but the categories "
-        f"of {TARGET} are not in alphabetical order: pass labels in place of categories, e.g. "
-        "y.astype(str), and columns in the order of sorted(set(y))"
+        f"{predictor.name} does not say which of its columns belongs to which class, but the "
+        f"categories of {TARGET} are not in alphabetical order: pass labels instead of categories, "
+        "e.g. y.astype(str), and columns in the order of sorted(set(y))"
     )
 
 
@@ -591,7 +591,7 @@ def on_margin(predictor: Predictor, data: Data) -> tuple[Predictor, Outcome]:
 
 
 def warn_of_classes(model: EstimatorLike) -> None:
-    """Say which class a probability is of, where the classes are not 0 and 1 themselves."""
+    """Say whose probability is explained, if the classes are not 0 and 1 themselves."""
     classes = classes_in_order(model)
     if classes is None or len(classes) != 2 or not predicts_classes(model):
         return

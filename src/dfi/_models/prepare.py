@@ -1,4 +1,4 @@
-"""From a table and an outcome to :class:`~dfi._models.fits.Fits`, nothing fitted yet.
+"""From a table and an outcome to :class:`~dfi._models.fits.Fits`, before anything is fitted.
 
 One random order of the rows decides which models are fitted on and which are gathered of a table
 that is not in memory: the first ``fit_rows`` of it, and as many as are explained. It depends on the
@@ -64,10 +64,10 @@ if TYPE_CHECKING:
     )
 
 PREFIT_FOLDS = 5
-"""Folds of the models of censoring, where the regression was fitted elsewhere."""
+"""Folds of the censoring models if the regression was fitted elsewhere."""
 
 GROUP_REPEATS = 5
-"""Splits of the rows where groups are units: scores of weak models differ between splits."""
+"""Number of splits if groups are units: scores of weak models differ between splits."""
 
 
 @validated
@@ -100,7 +100,7 @@ def prepare(
     row_id: str | None = None,
     most_splits: int = 1,
 ) -> Fits:
-    """Read the data and split them once; models are fitted when a method asks for them.
+    """Read the data and split them once; models are fitted when a method needs them.
 
     What comes back is what every method of :mod:`dfi.methods` computes from:
     ``LOCO().compute(prepare(X, y))``. Of a table of more than 20,000 rows that is not in memory so
@@ -161,7 +161,7 @@ def prepare(
 
 
 def take_times(given: dict[str, Any]) -> Times | None:
-    """Return the times to an event where the outcome is one, and let the rest read them as one."""
+    """Return the times to an event if the outcome is one, and a stand-in outcome for the rest."""
     y, task, target = given["y"], given["task"], given["target"]
     known = isinstance(target, str) and target in get_args(SurvivalTarget)
     asked = task == "survival" or known or given["horizon"] is not None
@@ -245,7 +245,7 @@ def distribution_fits(given: Mapping[str, Any]) -> Fits:
         )
     if given["loss"] is not None:
         raise InvalidParameterError(
-            f"{argument('target', target)} is explained by the Brier score of what lies below "
+            f"{argument('target', target)} is explained by the Brier score of lying below "
             "quantiles",
             "loss",
             f"leave {argument('loss')} at 'auto'",
@@ -279,7 +279,7 @@ def fits_of(
     seeds: Seeds | None = None,
     most_splits: int = 1,
 ) -> Fits:
-    """Split data that were read already, or take a fitted model for them, as ``cv`` says."""
+    """Split data that have been read, or use a fitted model for them, as ``cv`` says."""
     if data.dropped and not (isinstance(cv, int | np.integer | str) or hasattr(cv, "split")):
         raise ValueError(
             f"{data.dropped} rows with missing values are left out, so the row numbers in cv "
@@ -305,7 +305,7 @@ def fits_of(
 
 
 FIT_ROWS = 200_000
-"""Rows that models are fitted on, and that can be explained, of a table that is not in memory."""
+"""Rows of a table not in memory that models are fitted on and that can be explained."""
 
 ORDER = "explained rows"
 """The name of the seed of the random order of the rows."""
@@ -355,7 +355,7 @@ def take_frame(
 
 
 def read_streamed(given: Mapping[str, Any], seeds: Seeds, watch: Watch, *, prefit: bool) -> Data:
-    """Read a table in parts: all rows where they are few, else the first of a random order."""
+    """Read a table in parts: all rows if few, else the first of a random order."""
     groups, units, fit_rows = given["feature_groups"], given["units"], given["fit_rows"]
     cluster = is_cluster_learner(given["estimator"]) and not prefit
     if units == "groups" and groups is None:
@@ -397,7 +397,7 @@ def with_fit_rows(
     count = whole("fit_rows", fit_rows, FEWEST_FIT)
     if prefit:
         raise ValueError(
-            f"{argument('fit_rows')} is about models that are fitted here, but "
+            f"{argument('fit_rows')} applies to models fitted here, but "
             f"{argument('cv', 'prefit')} fits none: leave it out"
         )
     if data.row_groups is not None:
@@ -408,7 +408,7 @@ def with_fit_rows(
     if not isinstance(cv, int | np.integer) and not hasattr(cv, "split"):
         raise ValueError(
             f"{argument('fit_rows')} takes a random sample of the rows, but {argument('cv')} is a "
-            f"list of row numbers that says which are fitted on: leave {argument('fit_rows')} out"
+            f"list of row numbers, which sets the rows to fit on: leave {argument('fit_rows')} out"
         )
     n = data.table.n_rows
     if count >= n:

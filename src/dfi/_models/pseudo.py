@@ -41,13 +41,13 @@ if TYPE_CHECKING:
     from dfi._types import Bools, Estimator, EstimatorLike, Floats
 
 FEWEST_OF_ARM = 10
-"""Rows of an arm that a model of its outcomes is fitted on at the least."""
+"""Fewest rows of an arm to fit a model of its outcomes on."""
 
 MOST_CLIPPED = 0.05
 """Share of clipped propensities above which overlap is poor."""
 
 LEAST_EFFECTIVE = 0.5
-"""Share of an arm's rows that its inverse propensities make of it, below which overlap is poor."""
+"""If inverse propensities cut an arm's effective size below this share, overlap is poor."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,7 +71,7 @@ class Nuisances:
 
 @dataclass(frozen=True)
 class Overlap:
-    r"""How far the rows of arms can be compared.
+    r"""How comparable the rows of the arms are.
 
     ``clipped``: share of rows with a propensity outside of ``clip`` and ``1 - clip``; ``least``,
     ``most``: their range before, of two arms that of the treated; ``effective``: rows that inverse
@@ -312,7 +312,7 @@ def _fits(
 
 
 def require_every_row(fits: Fits, what: str) -> None:
-    """Raise if a row is never held out: it has no pseudo-outcome that a model could learn from."""
+    """Raise if a row is never held out, because it would have no pseudo-outcome."""
     absent = np.setdiff1d(np.arange(fits.table.n_rows), fits.rows)
     if len(absent):
         raise ValueError(

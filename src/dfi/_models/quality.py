@@ -1,4 +1,4 @@
-r"""How well the model behind the scores predicts, in the words of the loss that scores are of.
+r"""How well the model behind the scores predicts, in terms of the scores' loss.
 
 Losses are of held-out rows. With :math:`\ell_0(y)` what a perfect prediction loses (0 for squared
 error and log-loss), :math:`\bar y` the mean outcome and :math:`\hat\mu` the held-out prediction,
@@ -191,7 +191,7 @@ class Quality:
 
     @classmethod
     def from_plain(cls, plain: Mapping[str, Any]) -> Quality:
-        """Return what :meth:`as_plain` wrote; files of before 0.3 have fewer fields."""
+        """Read what :meth:`as_plain` wrote; files from before 0.3 have fewer fields."""
         known = {entry.name for entry in fields(cls)}
         values = {name: value for name, value in plain.items() if name in known}
         for name in ("r2_by_fold", "skill_by_fold"):
@@ -206,7 +206,7 @@ class Quality:
 
 
 def averaged(predictions: Sequence[tuple[Ints, Floats]]) -> list[tuple[Ints, Floats]]:
-    """Return the mean prediction of held-out rows that several pairs of models explain."""
+    """Return the mean prediction of held-out rows over several pairs of models."""
     rows: dict[bytes, Ints] = {}
     values: dict[bytes, list[Floats]] = {}
     for test, value in predictions:
@@ -226,7 +226,7 @@ def regression_quality(
     warns: bool = True,
     effect: bool = False,
 ) -> Quality:
-    """Return the out-of-fold fit and warn of a weak one; of classes also AUC and calibration."""
+    """Return the out-of-fold fit, for classes with AUC and calibration, and warn if it is weak."""
     rows = np.concatenate([test for test, _ in predictions])
     share = weights.values[rows] / weights.values[rows].sum()
     centre = float(share @ y[rows])
@@ -419,7 +419,7 @@ WEAK = 0.1
 
 
 def weak_model(quality: Quality, *, effect: bool = False) -> Finding | None:
-    """Say that the model explains little; of noisy ``effect`` outcomes less is expected."""
+    """Report a model that explains little; noisy ``effect`` outcomes have a lower bar."""
     skill, named = quality.skill, f"{quality.skill_name} = {skill_text(quality.skill)}"
     square = quality.loss == SQUARED_ERROR.name
     null = "the prevalence" if quality.loss in (BRIER.name, LOG_LOSS.name) else "the mean outcome"

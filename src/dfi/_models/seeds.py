@@ -12,7 +12,7 @@ from dfi._parameters import whole
 
 @dataclass(frozen=True)
 class Seeds:
-    """A tree of seeds: every name has a child of its own, whatever else was asked for."""
+    """A tree of seeds: every name has its own child, whatever else is drawn."""
 
     entropy: int
     key: tuple[int, ...] = ()

@@ -51,7 +51,7 @@ EIGENVALUE_FLOOR = 1e-11
 
 @once
 def submodels(fits: Fits) -> Submodels:
-    """Return the submodels of a table; whatever was fitted for one method serves the next."""
+    """Return the submodels of a table, shared by all methods."""
     return Submodels(fits)
 
 

@@ -51,7 +51,7 @@ TIED = 1e-10
 
 FEWEST_DONORS, MOST_DONORS = 8, 64
 DRAWS = 16_384
-"""Donors of all rows together: the chance of a score falls with their number, not that of each."""
+"""Donors of all rows together: the noise of a score falls with their total number."""
 
 
 def number_of_donors(asked: int | None, n: int) -> int:
@@ -62,7 +62,7 @@ def number_of_donors(asked: int | None, n: int) -> int:
 
 @dataclass(frozen=True)
 class Donors:
-    """The rows whose coordinates replace others'.
+    """The rows whose coordinates replace those of others.
 
     ``latent`` (N, d) are the coordinates of all rows that may give, ``rows`` (N, p) their columns,
     ``share`` (N,) their weights, ``chosen`` (n, K) the donors of each row that receives.
@@ -98,13 +98,13 @@ class Joint:
 
     @property
     def is_line(self) -> bool:
-        """Whether a line is all: it moves what coordinates tell, not what a donor gives beside."""
+        """Whether a line suffices: it moves coordinates, not what a donor adds beyond them."""
         return len(self.coordinates) == 1 and not self.remainders
 
 
 @dataclass(frozen=True)
 class Replaced:
-    """Predictions at replaced rows, by model: their mean (n,), and what a product of means is over.
+    """Predictions at replaced rows, by model: their mean (n,), and the bias of a product of means.
 
     ``excess`` is the covariance of two models' means over draws of the donors (the variance of one
     model's); ``halves`` are the means over one donor of each stratum, and over another.
@@ -117,7 +117,7 @@ class Replaced:
 
 @dataclass(frozen=True)
 class Strata:
-    """Who gives to whom, the same for every refit of a transport.
+    """The donors of each row, the same for every refit of a transport.
 
     ``places`` (n, K) are the donors of each row that receives, as shares of the mass of all that
     may give; these are sorted for each unit, ``orders`` and the mass up to each, ``masses``. Units
@@ -159,7 +159,7 @@ class Strata:
 
 
 def strata_of(count: int) -> Ints:
-    """Return the first of each stratum's donors: two of each, three of the last where odd."""
+    """Return the first of each stratum's donors: two of each, three of the last if odd."""
     return np.arange(0, count - 1, 2)
 
 
@@ -190,7 +190,7 @@ def _steps(values: Floats) -> Ints:
 
 
 def canonical_order(norms: Floats) -> Ints:
-    """Return an order of the rows that neither their own nor that of the columns decides."""
+    """Return an order of the rows that depends on neither their own nor the columns' order."""
     key = np.sum(norms + norms**2, axis=1)
     order = np.argsort(key, kind="stable")
     apart = np.diff(key[order], prepend=0.0) > TIED * key[order]
@@ -275,7 +275,7 @@ def _linear_shift(
     """Return what replacing a unit adds to a linear model, on average over donors, (n,)."""
 
     def effect(latent: Floats, rows: Floats) -> Floats:
-        """Return what the unit adds to the predictions of rows, up to a constant."""
+        """Return the unit's contribution to the predictions of rows, up to a constant."""
         found = latent[:, joint.coordinates] @ (joint.directions.T @ slope)
         for own, encoder, decoder in joint.remainders:
             found += rows[:, own] @ (slope[own] - encoder @ (decoder @ slope[own]))
@@ -321,7 +321,7 @@ def replaced_rows(points: Floats, latent: Floats, donors: Donors, joint: Joint) 
 
 
 def joint_product(values: tuple[Floats, Floats], found: Replaced) -> Floats:
-    r"""Return :math:`\Delta^a\Delta^b` (n,) of one unit, less what it is over by drawing donors."""
+    r"""Return :math:`\Delta^a\Delta^b` (n,) of one unit, minus the bias from drawing donors."""
     return change_product(values, found.means) - found.excess
 
 
@@ -361,7 +361,7 @@ def joint_chance(
     found: Replaced,
     loss: Loss = SQUARED_ERROR,
 ) -> Floats:
-    """Return numbers (n,) whose squares are what donors' chance adds to the influence values'."""
+    """Return numbers (n,) whose squares are the variance that drawing donors adds."""
     one, other = (
         joint_influence(form, y, values, replace(found, means=half), loss) for half in found.halves
     )

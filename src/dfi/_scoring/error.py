@@ -1,4 +1,4 @@
-r"""How far quadrature along lines is off, in units of the scores, and as many nodes as it takes.
+r"""The error of quadrature along lines, in units of the scores, and the nodes it takes.
 
 A model that is known only by its predictions is averaged over ``m`` nodes of each line. How many
 are enough depends on the model: a step costs :math:`O(1/m)`, a smooth curve nothing. So on a few
@@ -54,7 +54,7 @@ CHECKED_ROWS = (32, 128)
 
 @dataclass(frozen=True)
 class LineError:
-    """What the scores of some rows lose by the nodes of their lines.
+    """The error in the scores of some rows from the nodes of their lines.
 
     ``error`` is the measure ``e`` of the module's description, ``share`` and ``standard_errors``
     the change of the score that it is of; ``settled`` whether the number of nodes was ours to
@@ -80,7 +80,7 @@ class LineError:
         }
 
     def say(self, limit: float = WORTH_SAYING) -> None:
-        """Warn where scores are off by more than a reader would expect."""
+        """Warn if scores are off by more than a reader would expect."""
         if self.error <= limit:
             return
         cure = (
@@ -207,7 +207,7 @@ def same(nodes: int) -> int:
 
 
 def doubled(times: int) -> Nodes:
-    """Return what doubles a number of nodes several times: ``2 m - 1`` each, up to 512."""
+    """Return ever more nodes, ``2 m - 1`` each time, up to 512."""
     factor = 1 << times
 
     def more(nodes: int) -> int:

@@ -1,4 +1,4 @@
-r"""The forms of a score, written once: what rows lose when a coordinate, or a feature, is averaged.
+r"""The forms of a score: the loss of rows when a coordinate or a feature is averaged out.
 
 With the prediction :math:`\eta`, its mean ``m`` over what replaces a coordinate (or the prediction
 of a regression without a feature), one or two models ``a``, ``b`` and a loss :math:`\ell` of
@@ -64,7 +64,7 @@ CROSSED: tuple[ScoreForm, ...] = ("cross", "calibrated")
 """Forms of two models fitted on disjoint rows."""
 
 CLEAR_ERRORS = 2.0
-"""Standard errors that :math:`B` must be above 0 for the two models to agree about something."""
+"""Standard errors by which :math:`B` must exceed 0 for the two models to agree on a signal."""
 
 FACTORS = 0.5, 3.0
 """Least and largest factor. A model that finds less than a third of what it points at is not
@@ -74,7 +74,7 @@ Pair: TypeAlias = tuple[tuple["Floats", "Floats"], tuple["Floats", "Floats"]]
 
 
 def loco(y: Floats, value: Floats, mean: Floats, loss: Loss = SQUARED_ERROR) -> Floats:
-    """Return what is lost by ``mean`` in place of ``value``; the arrays broadcast."""
+    """Return the loss from predicting ``mean`` instead of ``value``; the arrays broadcast."""
     return np.asarray(loss.of(y, mean) - loss.of(y, value))
 
 
@@ -97,7 +97,7 @@ def influence(
 def explained_rows(
     form: ScoreForm, y: Floats, values: Sequence[Floats], mean: float, mass: Floats, loss: Loss
 ) -> Floats:
-    r"""Return what rows lose by the mean in place of predictions, in the form of the scores.
+    r"""Return the loss from predicting the mean for all rows, in the form of the scores.
 
     In the CPI form it is :math:`(y - \bar y)(\eta - \bar\eta)`, by the weights ``mass``.
     """

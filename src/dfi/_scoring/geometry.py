@@ -1,4 +1,4 @@
-r"""The space that rows are scored in: straight latent lines, and what replaces a coordinate.
+r"""The space in which rows are scored: straight latent lines, and the law along them.
 
 A fitted transport hands it over, and scoring knows nothing else of the transport. With
 standardised rows :math:`x` and a symmetric :math:`L`, latent rows are :math:`z = L^{-1} x`, line
@@ -154,7 +154,7 @@ class Geometry:
         return rows
 
     def with_random_part(self, latent: Floats, generator: np.random.Generator) -> Floats:
-        """Draw what collinear columns leave open: without it latents are not independent."""
+        """Draw the part that collinear columns leave open, without which latents are dependent."""
         null = self.null
         if null.shape[1]:
             return latent + generator.standard_normal((len(latent), null.shape[1])) @ null.T

@@ -77,7 +77,7 @@ def both_means(scores: Scores, task: Task) -> Floats:
 
 
 def ticket_groups(task: Task, seed: np.random.SeedSequence) -> TicketGroups | None:
-    """Return groups of a population's rows, as many as all have rows that are explained."""
+    """Return groups of a population's rows, each with some rows that are explained."""
     places = task.places[task.weights.values[task.explained] > 0]
     for count in range(min(_group_count(task), len(places) // 2), 1, -1):
         groups = TicketGroups(seed, count)

@@ -331,7 +331,7 @@ def _held_out(
 
 
 def top_share(averages: LineAverages) -> float:
-    """Return the largest share, over features, of the attributed score from 1 % of the points."""
+    """Return the largest share of an attributed score that comes from 1 % of the points."""
     variance = np.clip(
         (averages.square - averages.mean * averages.mean[::-1]).mean(axis=(0, 3)), 0.0, None
     )

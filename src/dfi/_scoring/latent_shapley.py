@@ -1,4 +1,4 @@
-r"""Latent Shapley values of single rows, to second order exact.
+r"""Latent Shapley values of single rows, exact to second order.
 
 Latent units are independent, so a regression :math:`\eta` is a sum of interactions
 :math:`\eta_S` over sets of them, and the Shapley value of unit ``j`` at a row is
@@ -36,12 +36,12 @@ if TYPE_CHECKING:
     from dfi._types import Bools, Floats, Ints
 
 POINTS_AT_ONCE = 1 << 22
-"""Numbers in the rows that a model is asked about at once: 32 MB."""
+"""Numbers in the rows that a model predicts at once: 32 MB."""
 
 
 @dataclass(frozen=True)
 class LatentRows:
-    """What is asked of a model about single rows, by latent unit.
+    """A model's values needed for single rows, by latent unit.
 
     ``value`` (n,) is the prediction, ``change`` (n, units) what it has more than its mean with the
     unit replaced, ``main`` (n, units) the main effect, centred.
@@ -54,7 +54,7 @@ class LatentRows:
 
 @dataclass(frozen=True)
 class LatentShapley:
-    """Latent Shapley values (n, units) and what the rule left over (n,), before it was divided."""
+    """Latent Shapley values (n, units) and the remainder of the rule (n,), before division."""
 
     values: Floats
     rest: Floats
@@ -78,7 +78,7 @@ def rounding_floor(predictions: Floats) -> float:
 
 
 def quiet(rows: LatentRows, floor: float) -> LatentRows:
-    """Return the same with changes that are rounding set to 0: their square roots are not small."""
+    """Return the same with rounding set to 0, because its square root is not small."""
     change = np.where(np.abs(rows.change) <= floor, 0.0, rows.change)
     return LatentRows(rows.value, change, np.where(np.abs(rows.main) <= floor, 0.0, rows.main))
 

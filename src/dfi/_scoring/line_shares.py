@@ -1,4 +1,4 @@
-r"""Attribution by line shares: what each feature varies while a latent coordinate moves.
+r"""Attribution by line shares: how much each feature varies as a latent coordinate moves.
 
 Along the line of latent coordinate ``j`` through :math:`z_{-j}` feature ``l`` has the variance
 :math:`v_{jl}(z_{-j}) = Var_t[S_l(z^{(j)}(t))]`, in units of its own variance, and
@@ -31,7 +31,7 @@ OUTER = 100.0
 """Scores that stand for infinity: the last edges of levels and of open ends are beyond it."""
 
 FINEST = 0.005
-"""Shorter lines than this have the slope of where they are."""
+"""Shorter lines use the local slope."""
 
 MOST_TABLES = 1024
 """Tabulated variances that are kept, some 20 MB: those of all pairs of 32 columns."""
@@ -54,7 +54,7 @@ def node_variance(values: Floats, weights: Floats) -> Floats:
 
 
 class Tables:
-    """Tabulated variances, made once for all rows that are explained, stage by stage."""
+    """Tabulated variances, computed once for all explained rows."""
 
     def __init__(self) -> None:
         self._made = lru_cache(MOST_TABLES)(_table)

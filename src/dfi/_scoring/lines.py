@@ -93,7 +93,7 @@ class Orthogonality(Summed):
 
 @dataclass(frozen=True)
 class LineScores:
-    r"""What straight lines tell of held-out rows, of one fold or of all.
+    r"""Line means of held-out rows, of one fold or of all.
 
     ``influence`` (n, d) takes the transport as known. ``sensitivity[k, j]`` is :math:`G_{kj} =
     E[h_j\,\partial m_j/\partial z_k]`, of line mean ``j`` to tilting its line towards ``k``; on the
@@ -159,7 +159,7 @@ class LineScores:
 
 @dataclass(frozen=True)
 class Passes:
-    """How rows are passed over: in blocks, with draws and smoothing points for a random kernel."""
+    """How rows are processed: in blocks, with draws and smoothing points for a random kernel."""
 
     rows_at_once: int = 4096
     n_draws: int = 1
@@ -430,7 +430,7 @@ def scores_along(
     form: ScoreForm,
     loss: Loss = SQUARED_ERROR,
 ) -> tuple[Floats, Floats | float, list[LineMoments]]:
-    """Return what lines tell, averaged over the kernel: influence values (n, d) and moments."""
+    """Return influence values (n, d) and moments of lines, averaged over the kernel."""
     evaluations = _evaluated(models, lines)
     moments = [
         LineMoments(
@@ -523,7 +523,7 @@ def _row_bounds(loss: Loss, y: Floats, prediction: Floats, moved: float) -> Floa
 
 @dataclass(frozen=True)
 class RowSample:
-    """Distinct rows in an order of their own, and the weight of all rows equal to each."""
+    """Distinct rows in an order of their own, each with the weight of all its copies."""
 
     rows: Ints
     mass: Floats

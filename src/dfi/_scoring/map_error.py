@@ -90,7 +90,7 @@ TRUNCATION = 1e-14
 FIXED = "the transport is taken as known (transport_error='ignore')"
 MATRIX_BYTES = 32 * 2**20
 WORK = 2.5e8
-"""Rows times cubed columns of a component that are gone through; beyond it rows are sampled."""
+"""Largest rows times cubed columns of a component; beyond it, rows are sampled."""
 
 SMALLEST_STEP = 0.005
 """Smaller steps than this are lost on models that compute in single precision."""
@@ -329,7 +329,7 @@ class SquaredInfluence:
     def bias(self, attributed: Floats) -> SecondOrderBias:
         """Return the bias of both spaces, given that of the attributed scores."""
         gradients = (
-            "trend across a quarter of a standard deviation: what jumps add is left in"
+            "trend across a quarter of a standard deviation: the bias from jumps stays in"
             if self.rough
             else "by differences"
         )
@@ -338,7 +338,7 @@ class SquaredInfluence:
 
 
 def why_left_in(geometry: Geometry, n: int) -> str:
-    """Return why the bias is left in under this transport; empty where it can be subtracted."""
+    """Return why the bias stays in under this transport; empty if it can be subtracted."""
     largest = max(map(len, geometry.blocks))
     if geometry.underived:
         return geometry.underived
@@ -350,7 +350,7 @@ def why_left_in(geometry: Geometry, n: int) -> str:
 
 
 def refuse_derived(transport_error: str) -> None:
-    """Raise for an own error by the sample correlation's influence, where others are fitted."""
+    """Raise if an own error needs the sample correlation, but another estimate was fitted."""
     if transport_error in ("derived", "finite-difference"):
         raise ValueError(
             f"transport_error={transport_error!r} needs the sample correlation, which this "
@@ -431,7 +431,7 @@ def _dependent_squares(
 
 @dataclass(frozen=True)
 class SecondOrderBias:
-    """The bias to subtract from scores and how it was found, or the reason why it is left in."""
+    """The bias to subtract from scores and how it was found, or the reason why it stays in."""
 
     reason: str
     latent: Floats

@@ -1,4 +1,4 @@
-r"""Pairs of latent units: what two of them do together, beyond what features do one by one.
+r"""Pairs of latent units: their joint effect beyond those of single features.
 
 With :math:`\Delta_k = \eta - m_k` what replacing unit ``k`` takes away, the joint effect of two
 latent units is
@@ -328,7 +328,7 @@ def plane_sensitivity(
     space: PairSpace,
     seed: np.random.SeedSequence,
 ) -> PlaneSums:
-    """Return what tilts of lines do to pairs, summed over rows."""
+    """Return the effect of tilted lines on pairs, summed over rows."""
     generator = np.random.default_rng(seed)
     n, d = len(rows), space.latent.shape[1]
     found = np.zeros((2, len(space.pairs), d))

@@ -1,4 +1,4 @@
-"""Scores of a sample of the rows, under a transport that was fitted on all of them."""
+"""Scores of a sample of the rows, under a transport fitted on all of them."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def restricted(folds: Sequence[FoldModels], rows: Ints) -> tuple[FoldModels, ...
 
 
 def merged_scores(stages: Sequence[Scores], task: Task) -> Scores:
-    """Put the scores of stages together, whose rows are different ones of one sample."""
+    """Combine the scores of stages, which hold different rows of one sample."""
     first = stages[0]
     if len(stages) == 1:
         return first

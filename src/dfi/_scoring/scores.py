@@ -51,12 +51,12 @@ CELLS_AT_ONCE = 1 << 19
 """Lines whose moments are held at once where columns are few: 4 MB for each of their moments."""
 SAMPLE_ROWS = 200
 CLEAR_TOTAL = 2.0
-"""Standard errors by which the sum of all scores exceeds 0 where a share of it means something."""
+"""Standard errors by which the sum of all scores must exceed 0 for shares of it."""
 
 
 @dataclass(frozen=True, eq=False)
 class LineModels:
-    """The line models of fitted models, read once for all that a task asks of them.
+    """The line models of fitted models, read once per task.
 
     Following trees and comparing them with the model's own predictions can take longer than their
     line means. Draws are another thing: each reading has a seed of its own.
@@ -204,7 +204,7 @@ class Task:
 
 @dataclass(frozen=True)
 class Calibration:
-    """What the calibrated form did: the ``factors`` of every fold and score, and their mean.
+    """The calibrated form's ``factors`` of every fold and score, and their mean.
 
     ``cross`` are the scores without it, in the cross form, the transport taken as known.
     """
@@ -263,7 +263,7 @@ class Scores:
         )
 
     def extrapolated(self, smaller: Scores, weights: Weights) -> Scores:
-        r"""Return the scores that models fitted on ever more rows tend to.
+        r"""Return the scores extrapolated to more training rows.
 
         These scores :math:`\phi(m)` come from models of ``m`` rows, the ``smaller`` ones
         :math:`\phi(m/2)` from models of half as many. What the cross form misses is the squared
@@ -334,7 +334,7 @@ class Scores:
 
 
 def common_gain(parts: Sequence[tuple[Floats, Floats, Weights]]) -> tuple[float, list[Floats]]:
-    """Return the share of the sum of all scores that larger models have more, and its influence."""
+    """Return the relative gain of larger models in the sum of all scores, and its influence."""
     both = [
         np.column_stack([larger.sum(axis=1), smaller.sum(axis=1)]) for larger, smaller, _ in parts
     ]
@@ -352,12 +352,12 @@ def common_gain(parts: Sequence[tuple[Floats, Floats, Weights]]) -> tuple[float,
 def gained_rows(
     aware: Floats, larger: Floats, smaller: Floats, rate: float, influence: Floats, mean: Floats
 ) -> Floats:
-    """Return what is added row by row to influence values that know of the transport's error."""
+    """Return the row-by-row term for influence values that include the transport's error."""
     return np.asarray(0.5 * (larger - smaller + rate * aware + influence[:, None] * mean))
 
 
 def partners(count: int, of: int) -> Ints:
-    """Return which repeat of smaller models goes with each of the larger: one of its own split."""
+    """Return the repeat of smaller models for each repeat of larger ones, of the same split."""
     return np.arange(count) * of // count
 
 
@@ -432,7 +432,7 @@ def put_together(
     n_nodes: int | None = None,
     calibration: Calibration | None = None,
 ) -> Scores:
-    """Pool what curves or kernels give for each fold."""
+    """Pool the scores of each fold by curves or kernels."""
     mass = task.weights.values
     rows, latent, latent_by_repeat = pool(task.folds, [s.latent for s in scores], mass)
     _, attributed, by_repeat = pool(task.folds, [s.attributed for s in scores], mass)

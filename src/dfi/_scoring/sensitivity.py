@@ -1,4 +1,4 @@
-r"""How scores answer to errors of the transport: the matrix ``G``, and the regression's gradients.
+r"""How scores respond to errors of the transport: the matrix ``G``, and gradients.
 
 Tilting line ``j`` towards ``k`` changes the score of ``j`` by twice
 
@@ -276,7 +276,7 @@ class Differences(Summed):
 
     @property
     def enough(self) -> bool:
-        """Whether the rows are enough to say what ``G`` is, not only whether it is another."""
+        """Whether the rows suffice to estimate ``G``, not only to reject the short cut."""
         return self.rows >= ROWS_A_COLUMN * len(self.directions)
 
     def groups(self) -> tuple[Floats, Floats]:

@@ -59,7 +59,7 @@ _MOST_ROWS, _LEAST_ROWS, _WORK = 1000, 100, 1e7
 
 @dataclass(frozen=True)
 class SettledSensitivity:
-    """The sensitivity that standard errors use, or ``jackknife`` where none is to be trusted."""
+    """The sensitivity that standard errors use, or ``jackknife`` if none can be trusted."""
 
     scores: LineScores
     words: str
@@ -70,7 +70,7 @@ class SettledSensitivity:
 def settled_sensitivity(
     scores: LineScores, influence: MapInfluence, weights: Weights, task: Task, names: list[str]
 ) -> SettledSensitivity:
-    """Take the sensitivity that was asked for; ``"auto"`` is checked on a sample of the rows."""
+    """Compute the requested sensitivity; ``"auto"`` is checked on a sample of the rows."""
     used: str
     if scores.differences is None:
         used = "derived" if task.transport_error == "auto" else task.transport_error

@@ -1,4 +1,4 @@
-r"""Scores of one table's relation under another table's law: what its rows and models tell.
+r"""Scores of one table's relation under another table's law.
 
 With the law of table ``a`` (its rows and its transport) and the relation
 :math:`\mu_b(x) = E[y \mid x]` of table ``b``, the latent score of a unit is
@@ -110,7 +110,7 @@ class Side:
 
 @dataclass(frozen=True)
 class Corrected:
-    """Influence values: of the rows that stand for the law, and of those that a fold holds out.
+    """Influence values of the rows that represent the law, and of those that a fold holds out.
 
     ``moved`` (2, n, units) are changes of the models in the rows of the law, ``gaps`` what the
     residuals of each say that it misses there, :math:`g^1, g^2`.

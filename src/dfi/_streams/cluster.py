@@ -1,4 +1,4 @@
-"""Partitions of Dask: the work goes to where they are, and sums come back.
+"""Partitions of Dask: the work goes to the data, and sums come back.
 
 Dask does everything that has to do with workers: where a task runs, what is repeated when a worker
 is lost, and progress. Here only a graph is built: one task for each partition and a tree of merges,
@@ -49,7 +49,7 @@ def is_dask_array(X: object) -> bool:
 
 
 def open_dask(X: Native, roles: Mapping[str, Native]) -> tuple[DaskParts, dict[str, str]]:
-    """Return a Dask table in parts, and the columns that hold what is given beside it."""
+    """Return a Dask table in parts, and the columns for the vectors passed with it."""
     if is_dask_array(X):
         return _open_array(X, roles)
     if not hasattr(type(X), "columns") or not hasattr(type(X), "divisions"):

@@ -88,7 +88,7 @@ def _named(text: str) -> list[Path]:
         keyed = next((p for p in files if "=" in "".join(p.relative_to(path).parts[:-1])), None)
         if keyed is not None:
             raise ValueError(
-                f"the folder {text!r} keeps a column in the names of folders ({keyed.parent.name}):"
+                f"the folder {text!r} stores a column in folder names ({keyed.parent.name}):"
                 " pass polars.scan_parquet(folder, hive_partitioning=True)"
             )
         return files
@@ -105,7 +105,7 @@ def _named(text: str) -> list[Path]:
         files = [p for p in files if p.is_file()]
         if not files:
             raise ValueError(
-                f"the pattern {text!r} matches no file: check which folder it starts from"
+                f"the pattern {text!r} matches no file: check the folder it starts from"
             )
         return files
     raise ValueError(
@@ -115,7 +115,7 @@ def _named(text: str) -> list[Path]:
 
 
 def as_it_is(path: Path) -> str:
-    """Return a name that no library takes for an address, or for one in the home folder."""
+    """Return a path that no library mistakes for an address or expands to the home folder."""
     return os.path.join(".", path)
 
 
@@ -208,7 +208,7 @@ _SIGNATURES = (
 
 
 def kind_told(content: bytes) -> str:
-    """Return what the first bytes of a file say that it is; empty where they say nothing."""
+    """Return the format that the first bytes of a file reveal; empty if they reveal none."""
     for signature, kind in _SIGNATURES:
         if content.startswith(signature):
             return kind
@@ -225,7 +225,7 @@ def _refuse_other_kinds(path: Path) -> None:
         return
     if told == "Arrow stream":
         raise ValueError(
-            f"{path} is an Arrow stream, which cannot be read in parts again and again: write it "
+            f"{path} is an Arrow stream, which cannot be read more than once: write it "
             "as an Arrow file, or pass polars.read_ipc_stream(path)"
         )
     if told in ("Parquet", "Arrow"):

@@ -1,4 +1,4 @@
-"""Some rows of a table in parts as a frame in memory, for what works on frames only."""
+"""Some rows of a table in parts, as a frame in memory, for code that needs frames."""
 
 from __future__ import annotations
 

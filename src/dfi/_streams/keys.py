@@ -1,4 +1,4 @@
-"""Which row is which in a table without an order: numbers made of its values, or of its key.
+"""Row identity in a table without an order: numbers computed from its values or its key.
 
 Rows that come in the same order at every read are known by their places, as in memory. Others are
 known by a *key*: a whole number that a column holds, else 63 bits of a hash of the column
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from dfi._types import Frame, Ints, Native
 
 CHANGED = "changed after it was first read: do not change the data before the call returns"
-"""What is said of data that change between two passes."""
+"""The message for data that change between two passes."""
 
 STEP = np.uint64(0x9E3779B97F4A7C15)
 
@@ -41,7 +41,7 @@ that count them as independent are too small by the root of this."""
 
 
 def content(opened: Opened, names: Sequence[str]) -> Hashes:
-    """Return a number for each row, made of some of its values: the same for rows that agree."""
+    """Return a number for each row, computed from some of its values; equal rows agree."""
     return hashed((_bits(_arrow(opened.columns[name])) for name in names), opened.n_rows)
 
 
@@ -98,7 +98,7 @@ def _bytes(value: object) -> bytes:
 
 @dataclass(frozen=True)
 class Digest:
-    """What a read of a table showed: its rows, and sums of their content and of their order."""
+    """A digest of one read of a table: its rows, and sums of their content and order."""
 
     rows: int = 0
     content: int = 0

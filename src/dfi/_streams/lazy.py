@@ -30,7 +30,7 @@ KNOWN = {
     "daft": "a Daft frame",
     "pyarrow": "a pyarrow Dataset",
 }
-"""What tables of some libraries are called."""
+"""Names for the tables of some libraries."""
 
 
 def is_lazy(X: object) -> bool:
@@ -161,7 +161,7 @@ def _collected(frame: Native) -> Iterator[Frame]:
 
 @dataclass(frozen=True, eq=False)
 class ArrowStream(InOrder):
-    """What gives a stream of Arrow at every read: relations, queries, datasets."""
+    """Sources that return a stream of Arrow at every read: relations, queries, datasets."""
 
     table: Native
     labels: Mapping[str, object]

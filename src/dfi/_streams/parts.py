@@ -1,4 +1,4 @@
-"""A table in parts, and how a sum over its rows is taken part by part."""
+"""A table in parts, and sums over its rows, part by part."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from dfi._types import Advance, Array, Frame, Ints, Native
 
     Watch: TypeAlias = Callable[[str, int], AbstractContextManager[Advance | None]]
-    """Shows a label and how many of so many parts are done, to who wants to see it."""
+    """Shows a label and how many parts are done, if someone watches."""
 
     Pass: TypeAlias = Callable[[int], AbstractContextManager[Advance | None]]
     """The same of one pass over the rows, whose label is known."""
@@ -47,7 +47,7 @@ class ArrayPart:
 
 
 class Work(Protocol[Answer]):
-    """What is done with a part, wherever it is: picklable, no callbacks."""
+    """A function of a part, wherever it is: picklable, no callbacks."""
 
     def __call__(self, part: Frame, first: int, name: str) -> tuple[int, Answer | None]: ...
 
@@ -150,7 +150,7 @@ class Partitions(ABC):
 class InOrder(Partitions):
     @property
     def witness(self) -> Witness | None:
-        """Who compares each read with the first, where rows may come in another order."""
+        """Compares each read with the first, if rows may come in another order."""
         return None
 
     @property

@@ -92,7 +92,7 @@ class Stream:
         if not whole and all(np.ptp(member.values) == 0 for member in members):
             raise ValueError(
                 f"{argument('y', self.rule.name)} has one value in all {len(rows.y):,} rows that "
-                "models would be fitted on, though not in all rows: ask for more of them with "
+                "models would be fitted on, though not in all rows: fit on more rows with "
                 f"{argument('fit_rows')}"
             )
         low, high = self.state.target.span

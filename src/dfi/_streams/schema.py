@@ -1,4 +1,4 @@
-"""The first pass over a table in parts: what its columns hold, however it is cut."""
+"""The first pass over a table in parts: what its columns hold, however it is split."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ NO_VALUES = Values(np.empty(0), True, 0)
 
 @dataclass(frozen=True)
 class Roles:
-    """The roles of columns; ``keyed`` if rows are known by keys, not by their places."""
+    """The roles of columns; ``keyed`` if rows are identified by keys, not by position."""
 
     features: tuple[str, ...]
     target: str
@@ -90,7 +90,7 @@ class Spot:
 
 @dataclass(frozen=True, eq=False)
 class ColumnState:
-    """What some rows show of a column; "counted" are rows of positive weight.
+    """A column as seen in some rows; "counted" are rows of positive weight.
 
     ``kind`` is None where nothing observed tells it, ``where`` the part that told it; ``levels`` is
     None where they are too many; ``values`` are different numbers; ``gap`` stands for a missing
@@ -265,7 +265,7 @@ class WeightState:
 
 @dataclass(frozen=True, eq=False)
 class SchemaState:
-    """What some rows show of all columns: the sum that the first pass takes.
+    """All columns as seen in some rows: the sum that the first pass takes.
 
     ``counts``: the used rows of each part; ``n_rows``: with those that are left out; ``gaps`` of
     the features in all rows, ``target_gaps`` in used ones; ``masses``: the weight of each label, or

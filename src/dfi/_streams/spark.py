@@ -1,4 +1,4 @@
-"""Tables of Spark: the work goes to where the partitions are, and sums come back.
+"""Tables of Spark: the work goes to the partitions, and sums come back.
 
 ``mapInArrow`` runs the same work on each partition as Dask's tasks do; Spark repeats what a lost
 worker did. States of many partitions are merged by the workers, in groups, before they come here.
@@ -126,7 +126,7 @@ class SparkParts(Partitions):
 
 @dataclass(frozen=True, eq=False)
 class Answer(Generic[State]):
-    """The state of some partitions, and what was seen of their rows."""
+    """The state of some partitions, and a digest of their rows."""
 
     state: State | None
     seen: Digest
@@ -201,7 +201,7 @@ def _row(part: int, answer: object) -> Native:
 
 @contextmanager
 def readable() -> Iterator[None]:
-    """Tell in one sentence what Spark fails with."""
+    """Put an error of Spark into one sentence."""
     try:
         with warnings.catch_warnings():
             # Spark speaks of versions of pandas, which has no part in this

@@ -1,4 +1,4 @@
-"""The rows of a table in parts, as numbers: blocks of them, sums over them, some of them."""
+"""The rows of a table in parts, as numbers: blocks, sums and samples."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class OutcomeBlock(RowBlock):
 
 @dataclass(frozen=True, eq=False)
 class Encoder:
-    """How the rows of a part become numbers; it goes to where the part is."""
+    """How the rows of a part become numbers; sent to where the part is."""
 
     columns: tuple[Column, ...]
     roles: Roles
@@ -113,7 +113,7 @@ def _numbers(column: Column, reading: Reading, part: str) -> Floats:
 
 @dataclass(frozen=True, eq=False)
 class Counted(Generic[State]):
-    """A state, and of how many rows: all passes must see the same ones."""
+    """A state and its number of rows: all passes must see the same rows."""
 
     count: int
     state: State
@@ -233,7 +233,7 @@ class StreamedSource(RowSource):
 
     @property
     def moved(self) -> bool:
-        """Whether rows that are known by their places came in another order than before."""
+        """Whether rows that are identified by position came in another order than before."""
         return not self.encoder.roles.keyed and not self.partitions.ordered
 
     def by_content(self) -> StreamedSource:

@@ -27,12 +27,12 @@ PLAIN = {
     "\u2026": "...",
     "\u2265": ">=",
 }
-"""What marks of ours become where a terminal does not have them: a minus must not get lost."""
+"""Replacements for characters that a terminal lacks: a minus must not get lost."""
 _IMPORTS = "<frozen importlib._bootstrap>"
 
 
 def main() -> None:
-    """Run the command line; say what to install where the extra is missing."""
+    """Run the command line; say what to install if the extra is missing."""
     missing = [name for name in NEEDED if importlib.util.find_spec(name) is None]
     if missing:
         sys.stderr.write(f"dfi: the command line needs {', '.join(missing)}: {INSTALL}\n")

@@ -77,7 +77,7 @@ def describe(
         bool, typer.Option("--version", callback=_version, is_eager=True, help="print the version")
     ] = False,
 ) -> None:
-    """Say which correlated features carry the signal, and how sure that is.
+    """Show which correlated features carry the signal, and how sure that is.
 
     Exit codes: 0 done, 1 defect, 2 wrong usage, 3 input not readable,
     4 data or options refused, 5 output not writable, 6 a change was found
@@ -122,7 +122,7 @@ class Run:
         return read_arguments(self.request, self.console, doing, refits=refits, parts=parts)
 
     def read_table(self, data: str, row_id: str | None) -> tuple[dict[str, Any], pl.Series | None]:
-        """Return what :func:`dfi.explain` is asked about a table, and the names of its rows."""
+        """Return the arguments of :func:`dfi.explain` for a table, and the names of its rows."""
         request = replace(self.request, data=data)
         doing = f"explaining {request.target!r} of {data}"
         arguments = read_arguments(request, self.console, doing)
@@ -145,7 +145,7 @@ class Run:
             self.named(result).save(folder / f"{name}.dfi")
 
     def end(self, findings: dict[str, object], show: Callable[[], None], line: str) -> None:
-        """Print one object for machines, or show the findings and say the last line."""
+        """Print one JSON object, or the findings and the last line."""
         if self.request.as_json:
             end = {"warnings": self.console.said, "seconds": round(self.seconds, 3)}
             print_json({"outputs": self.folder.outputs(), **findings, **end})
@@ -255,9 +255,7 @@ def explain(
     for names, what in kinds:
         stale = [name for name in names if name not in written and (run.out / name).exists()]
         if stale:
-            console.warn(
-                f"{' and '.join(stale)} in {run.out} are not of this run, which has no {what}"
-            )
+            console.warn(f"{' and '.join(stale)} in {run.out} are older: this run has no {what}")
 
     def show() -> None:
         print_table(result, rows, top=top)
@@ -374,7 +372,7 @@ def change(
     least: options.LeastChange = 0.0,
     top: options.Top = 10,
 ) -> None:
-    """Say which features carry more or less than in an earlier table, and why.
+    """Show which features carry more or less than in an earlier table, and why.
 
     Writes change.csv, change.parquet, change.json, report.html, before.dfi and after.dfi into a
     folder. With --fail-on-change the exit code is 6 where a change was found.
@@ -470,7 +468,7 @@ def read_grid(
 
 
 def command_text(context: typer.Context) -> str:
-    """Return the command as one would type it, files by their name only: folders are private."""
+    """Return the command as typed, with file names but no folders, which are private."""
     parts = ["dfi", str(context.info_name)]
     for parameter in context.command.params:
         name = parameter.name

@@ -1,4 +1,4 @@
-"""Everyday columns made into numbers and levels: marked numbers, dates, many levels.
+"""Turn everyday columns into numbers and levels: marked numbers, dates, many levels.
 
 Nothing is guessed: what could be read in two ways is refused with the options that decide.
 """
@@ -28,10 +28,10 @@ MISSING = [
     *("NA", "N/A", "n/a", "null", "NULL", "nan", "NaN", "NAN", "-nan", "-NaN"),
     *("#N/A", "#NA", "<NA>", "#N/A N/A"),
 ]
-"""What stands for a missing value in every column."""
+"""Marks of a missing value in every column."""
 
 MISSING_NUMBERS = {"", "none", "?", "-", "--", ".", "..", "*"}
-"""What does so where all other values are numbers, in small letters; words are levels elsewhere."""
+"""Further marks in otherwise numeric columns, in lower case; elsewhere they are levels."""
 
 POOLED = "(other)"
 
@@ -368,7 +368,7 @@ def _number(text: str) -> float | None:
 
 
 def text_features(features: pl.DataFrame, request: Request) -> pl.DataFrame:
-    """Return features whose text is not a number, or is to be levels; raise for other text."""
+    """Return features with text that is not a number or should be levels; raise for other text."""
     levels: list[pl.Series] = []
     reasons: dict[str, str] = {}
     for column in features.get_columns():

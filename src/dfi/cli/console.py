@@ -1,4 +1,4 @@
-"""What a command says, how it ends, and where it writes.
+"""Messages of a command, its exit, and where it writes.
 
 Results go to standard output, everything else to standard error. Whatever goes wrong becomes one
 sentence and one exit code:
@@ -54,7 +54,7 @@ NAME_WIDTH = 48
 """Characters of a name that a printed table shows."""
 
 READABLE = 14
-"""Characters of a name that a narrow terminal leaves room for, at the cost of columns."""
+"""Characters of a name in a narrow terminal, at the cost of columns."""
 
 DEFECT, INPUT, REFUSED, OUTPUT, CHANGED, INTERRUPTED, TERMINATED = 1, 3, 4, 5, 6, 130, 143
 
@@ -139,7 +139,7 @@ def exit_code(error: BaseException) -> int:
 
 
 def is_panic(error: BaseException) -> bool:
-    """Return whether a library written in Rust gave up: such errors are no ``Exception``."""
+    """Return whether a library written in Rust panicked: such errors are not an ``Exception``."""
     return type(error).__name__ == "PanicException"
 
 
@@ -149,7 +149,7 @@ def sentence(error: BaseException, written: Sequence[Path] = ()) -> str:
         how = "terminated" if isinstance(error, Terminated) else "interrupted"
         if not written:
             return f"{how}: nothing was written"
-        return f"{how}, but {', '.join(map(str, written))} was complete by then"
+        return f"{how}, but {', '.join(map(str, written))} was already complete"
     if isinstance(error, MemoryError):
         return "there is not enough memory for this table"
     if isinstance(error, OSError) and error.strerror:
@@ -217,7 +217,7 @@ def guarded(command: Callable[P, None]) -> Callable[P, None]:
 
 
 class Console:
-    """Standard error for people; a quiet one says warnings and errors only."""
+    """Standard error for people; in quiet mode, only warnings and errors."""
 
     def __init__(self, quiet: bool) -> None:
         self.quiet = quiet
@@ -234,7 +234,7 @@ class Console:
             self.stderr.print(Text(printable(text, keep="\n")))
 
     def warn(self, text: str) -> None:
-        """Say a warning once, and remember it for the summary."""
+        """Print a warning once, and remember it for the summary."""
         text = " ".join(printable(text).split())
         if text not in self.said:
             self.said.append(text)

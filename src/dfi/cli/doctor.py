@@ -97,7 +97,7 @@ class ColumnReport:
 
 @dataclass(frozen=True)
 class TableReport:
-    """What is known of a table before anything is fitted."""
+    """Everything known about a table before anything is fitted."""
 
     rows: int | None = None
     target: dict[str, object] = field(default_factory=dict)
@@ -234,7 +234,7 @@ def _seen(fits: Fits, column: Column, pools: bool) -> ColumnReport:
             "has its own value in every row: leave it out with --drop if it is an identifier"
         )
     if missing and not constant:
-        notes.append("is scored with its missing values, as one")
+        notes.append("is scored together with its missing values")
     text = "all missing" if not len(values) else f"{short(distinct[0])} to {short(distinct[-1])}"
     if column.kind == "boolean":
         text = "true or false"
@@ -260,7 +260,7 @@ def _seen_category(
         pooled = tuple(levels[k] for k in rare)
     if pooled:
         notes.append(
-            f"has levels below {percent(RARE)} of the rows: they are one for the transport, "
+            f"has levels below {percent(RARE)} of the rows: they are pooled for the transport, "
             "never for the model"
         )
     known = [level for level in column.levels if level is not None]
@@ -364,7 +364,7 @@ REFITTED, PER_PRODUCT = 2.5, 2.5e-8
 
 
 def rough_time(value: float) -> str:
-    """Return a time as people say it who do not know it well."""
+    """Return a rough time in words."""
     for limit, words in (
         (3, "a few seconds"),
         (10, "about 5 to 10 seconds"),
@@ -387,7 +387,7 @@ def short(value: float) -> str:
 
 
 def doctor_text(examined: TableReport, request: Request, top: int, width: int) -> str:
-    """Return what was found as text for people, in lines of at most ``width`` characters."""
+    """Return the findings as text, in lines of at most ``width`` characters."""
     lines: list[str] = []
     if examined.rows is not None:
         lines += _facts(examined, request, width)
@@ -424,7 +424,7 @@ def _facts(examined: TableReport, request: Request, width: int) -> list[str]:
         more = ", ..." if len(classes) > 6 else ""
         kind = f"{len(classes)} classes ({listed}{more})"
         if "explained_class" in target:
-            kind += f"; explained is the probability of {target['explained_class']}"
+            kind += f"; the explained probability is that of {target['explained_class']}"
     else:
         kind += f" from {short(float(str(target['low'])))} to {short(float(str(target['high'])))}"
     facts = [

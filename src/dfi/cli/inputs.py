@@ -123,8 +123,8 @@ def _blocks_of_parts(
         }
     if not isinstance(groups, dict) or request.units != "groups":
         raise Refused(
-            "--dates parts makes one unit of the parts of a date, and --groups adds up columns: "
-            "use --dates days, or --units groups with groups as features and their groups"
+            "--dates parts makes one unit of the parts of a date, but --groups adds up columns: "
+            "use --dates days, or --units groups with a group for every feature"
         )
     known = {
         group: [part for name in members for part in rows.blocks.get(name, [name])]
@@ -196,7 +196,7 @@ def resolve_model(request: Request, console: Console) -> tuple[object, bool]:
         raise Unreadable(f"there is no file {model}")
     if not request.trust_model:
         raise Refused(
-            f"loading {model} runs the code that is stored in it: if you trust whoever wrote it, "
+            f"loading {model} runs the code stored in it: if you trust whoever wrote it, "
             "add --trust-model"
         )
     console.warn(f"loading {model} runs the code that is stored in it")

@@ -322,7 +322,7 @@ class Request:
 
     @property
     def roles(self) -> dict[str, str | None]:
-        """The columns that are no features, by the option that names them."""
+        """The columns that are not features, by the option that names them."""
         return {
             "target": self.target,
             "event": self.event,

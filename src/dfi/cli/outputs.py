@@ -1,4 +1,4 @@
-"""Where commands write: folders that appear whole, tables for people and for programs."""
+"""Outputs of commands: folders written atomically, tables for people and for programs."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     import polars as pl
 
 FORMULAS = tuple("=+-@\t\r\n＝＋－＠")
-"""What a cell that a spreadsheet runs begins with."""
+"""First characters of cells that a spreadsheet would run."""
 
 
 class OutputFolder:
-    """A folder that is filled beside its place and moved into it when everything is there."""
+    """A folder that is filled next to its place and moved into it when complete."""
 
     def __init__(
         self,
@@ -132,6 +132,6 @@ def write_tables(table: pl.DataFrame, folder: Path, stem: str) -> None:
 
 
 def plain_cell(text: str) -> str:
-    """Return a text that no spreadsheet takes for a formula."""
+    """Return a text that no spreadsheet mistakes for a formula."""
     text = printable(text, keep="\t\r\n")
     return f"'{text}" if text.lstrip(" ").startswith(FORMULAS) else text

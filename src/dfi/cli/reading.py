@@ -54,7 +54,7 @@ FREE_BYTES = 1 << 24
 """Bytes that a compressed file of any size may hold, unless ``--max-unpacked`` says otherwise."""
 
 RATIO = 20
-"""Bytes beyond those for each byte of the file: tables of numbers shrink to a fifth or a tenth."""
+"""Further bytes for each byte of the file: tables of numbers shrink to a fifth or a tenth."""
 
 _NAMES = {
     "csv": "CSV", "tsv": "TSV", "jsonl": "JSON lines", "parquet": "Parquet", "arrow": "Arrow"

@@ -58,7 +58,7 @@ def reproduce(
     force: options.Force = False,
     debug: options.Debug = False,
 ) -> None:
-    """Reproduce a figure or table of the paper beside the theory.
+    """Reproduce a figure or table of the paper, next to the theory.
 
     Writes NAME.csv, NAME.png and NAME.md; the records of finished replications stay in
     OUT/records, so an interrupted run can be resumed.
@@ -93,7 +93,7 @@ def reproduce(
         except (KeyboardInterrupt, Terminated) as error:
             failure = Failure(
                 f"interrupted in {study.name}: finished replications are kept in {records}; the "
-                "same command with --resume goes on"
+                "same command with --resume continues"
             )
             failure.code = exit_code(error)
             raise failure from None

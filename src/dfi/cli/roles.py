@@ -1,4 +1,4 @@
-"""A table taken apart by the roles of its columns: target, weights, time, clusters, features."""
+"""Split a table by the roles of its columns: target, weights, time, clusters, features."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Selection:
 
 
 def select(frame: pl.DataFrame, request: Request, console: Console) -> Selection:
-    """Take a table apart: what is neither dropped nor named by a role is a feature."""
+    """Split a table: columns that are neither dropped nor named by a role are features."""
     target, time = request.target, request.time
     drop = _check_names(frame.columns, request)
     named = list(dict.fromkeys(filter(None, request.roles.values())))
@@ -154,8 +154,7 @@ def _check_names(columns: Sequence[str], request: Request) -> list[str]:
     for option, name in request.roles.items():
         if option != "target" and name == request.target:
             raise Refused(
-                f"--{option} names the target {name!r}, which is what is explained: name another "
-                "column"
+                f"--{option} names the target {name!r}, which is explained: name another column"
             )
     return drop
 

@@ -1,4 +1,4 @@
-"""The paper's application: which parts of the HIV-1 envelope go with resistance to VRC01.
+"""The paper's application: which parts of the HIV-1 envelope predict resistance to VRC01.
 
 611 viruses (430 for ``sens80``), 832 features of their envelope sequences in 14 overlapping groups,
 and a binary measure of neutralisation by the antibody VRC01, as processed by the paper's authors
@@ -186,7 +186,7 @@ def load_hiv(
                 content,
                 CHECKSUMS[key],
                 str(path),
-                "it is not the file of the paper; move it away and load with download=True, or "
+                "it is not the paper's file; move it away and load with download=True, or "
                 "pass check=False to use it as it is",
             )
         texts.append(content.decode("utf-8"))
@@ -224,7 +224,7 @@ def _table(text: str, outcome: str) -> tuple[tuple[str, ...], Floats, Floats]:
     rows = csv.reader(io.StringIO(text))
     header = next(rows, [])
     if outcome not in header:
-        raise ValueError(f"the data file has no column {outcome!r}: it is not the one of the paper")
+        raise ValueError(f"the data file has no column {outcome!r}: it is not the paper's file")
     try:
         values = np.array([[float(cell) for cell in row] for row in rows], dtype=np.float64)
     except ValueError as error:
@@ -266,7 +266,7 @@ def verify(content: bytes, expected: str, where: str, remedy: str) -> None:
 
 
 def fetch(url: str, target: Path, expected: str, *, timeout: float = TIMEOUT) -> Path:
-    """Download a file over http, check it, and move it into place: whole or not at all."""
+    """Download a file over http, check it, and move it into place, all or nothing."""
     content = _read(url, timeout)
     verify(content, expected, url, "the file was cut short or has changed; nothing was kept")
     target.parent.mkdir(parents=True, exist_ok=True)

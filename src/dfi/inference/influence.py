@@ -1,4 +1,4 @@
-r"""Influence values: what every method ends in, and all that inference sees of it.
+r"""Influence values: the output of every method, and all that inference needs.
 
 A method turns a table into uncentred influence values :math:`u_{il}`, one row per row of the table
 and one column per unit. The score of unit :math:`l` is the (weighted) mean :math:`\bar u_l`, its
@@ -41,7 +41,7 @@ MOST_THIRD = 32
 
 
 def read_only(values: ArrayLike, dtype: DTypeLike) -> NDArray:  # type: ignore[type-arg]
-    """Return a read-only copy, or the array itself where it is one already."""
+    """Return a read-only copy, or the array itself if it is one already."""
     if (
         isinstance(values, np.ndarray)
         and values.dtype == dtype
@@ -190,7 +190,7 @@ class Influence(ABC):
 
     @abstractmethod
     def moments(self, sample: int = 0, *, random_state: int = 0) -> InfluenceMoments:
-        """Return what the statistics need, without the rows but for a random ``sample`` of them."""
+        """Return the moments that statistics need, with no rows except a random ``sample``."""
 
     @abstractmethod
     def __reduce__(self) -> tuple[object, ...]:
@@ -307,7 +307,7 @@ class InfluenceRows(Influence):
             ours, theirs = np.arange(self.n_rows), self.n_rows + np.arange(other.n_rows)
         elif self.rows is None or other.rows is None:
             raise ValueError(
-                "influence values without the index of their rows do not say which rows they share"
+                "influence values without row indices do not show which rows they share"
             )
         else:
             ours, theirs = self.rows, other.rows
@@ -436,7 +436,7 @@ def _checked(dependence: Dependence | None, n: int) -> Dependence | None:
 
 @dataclass(frozen=True, eq=False)
 class InfluenceMoments(Influence):
-    """What the statistics need of influence values: the moments of the scores, and maybe some rows.
+    """The moments of the scores, and maybe some rows: all that the statistics need.
 
     ``third`` holds the third cumulants of all triples of units, (p, p, p), up to :data:`MOST_THIRD`
     of them, of each unit alone, (p,), beyond; NaN where they are not known. ``size`` is the

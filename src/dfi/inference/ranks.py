@@ -1,4 +1,4 @@
-r"""Ranks of scores: which of the order is sure, for all units at once.
+r"""Ranks of scores: how much of the order is certain, for all units at once.
 
 The rank of unit :math:`j` is :math:`1 + \#\{k: \phi_k > \phi_j\}`: ties share the better one. For
 each pair :math:`t_{jk} = (\hat\phi_j - \hat\phi_k)/\hat\sigma_{jk}`, with the standard error of the

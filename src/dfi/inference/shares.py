@@ -1,4 +1,4 @@
-r"""Shares of scores: of what is explained, of what could be, or of the sum of the scores.
+r"""Shares of scores: of the explained loss, of the null loss, or of the sum of the scores.
 
 A share :math:`r_l = \phi_l / D` of a positive total :math:`D` that is estimated from the same rows
 has the influence values

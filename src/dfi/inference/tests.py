@@ -199,7 +199,7 @@ def estimate_of(
 
 @dataclass(frozen=True, eq=False)
 class UnitInference:
-    """What influence values say about their units.
+    """Inference on the units of influence values.
 
     ``degenerate`` units do not vary; ``unrelated`` ones belong to a dependence component that no
     model reads, and their intervals go from 0 to ``undetected``, the score that tests of dependence
@@ -253,7 +253,7 @@ class UnitInference:
         if self.difference and expansion is not None:
             raise ValueError(
                 f"expansion={expansion!r} is for scores near 0, where they cannot be negative; "
-                "a difference of two results has no such null"
+                "differences of two results can be"
             )
         return expand_standard_errors(
             self.errors,

@@ -27,7 +27,7 @@ METHODS: dict[str, Callable[[], Method]] = {
     kind.name: kind
     for kind in (Disentangled, LOCO, NLOCO, DLOCO, PFI, CPI, Shapley, Sobol, PCM, R2)
 }
-"""The methods that go by a name, each with its defaults.
+"""The methods that have a name, each with its defaults.
 
 Examples
 --------
@@ -53,7 +53,7 @@ def resolve_methods(methods: object) -> list[Method]:
     names = [method.name for method in chosen]
     for name in names:
         if names.count(name) > 1:
-            raise ValueError(f"method {name!r} is asked for twice: compare variants in two calls")
+            raise ValueError(f"method {name!r} appears twice: compare variants in two calls")
     return chosen
 
 

@@ -154,14 +154,14 @@ class Method(Protocol):
     def inference(self) -> str: ...
 
     any_loss: ClassVar[bool] = True
-    """Whether losses other than squared error make sense of it."""
+    """Whether losses other than squared error are supported."""
     any_function: ClassVar[bool] = True
-    """Whether a loss without a generator does."""
+    """Whether a loss without a generator is supported."""
     adds_up: ClassVar[bool] = True
     """Whether scores are parts of the loss: those of single classes add up, and have shares."""
 
     def refuses(self, fits: Fits) -> str | None:
-        """Return why these data have no such importance, or None, as for most methods."""
+        """Return why this method cannot be applied to these data, or None."""
         del fits
         return None
 
@@ -174,7 +174,7 @@ class Method(Protocol):
 
 
 def loss_totals(fits: Fits, models: Sequence[FoldModels], form: ScoreForm) -> Floats:
-    r"""Return the null loss, and what models explain of it, row by row, (n, 2).
+    r"""Return the null loss and its explained part, row by row, (n, 2).
 
     :math:`u_T = \ell(y, \bar y)`, less what a perfect prediction loses, and
     :math:`u_E = \ell(y, \bar y) - \ell(y; \eta^a, \eta^b)`, the secant where the ``form`` has two
@@ -196,7 +196,7 @@ def loss_totals(fits: Fits, models: Sequence[FoldModels], form: ScoreForm) -> Fl
 
 
 def with_totals(part: MethodResult, fits: Fits) -> MethodResult:
-    """Return a part with what the full models explain, where it has no totals of its own."""
+    """Return a part with the full models' totals, if it has none of its own."""
     if part.totals is not None or not np.array_equal(part.rows, fits.rows):
         return part
     return replace(part, totals=_full_totals(fits))
@@ -260,7 +260,7 @@ def summed(
 def with_thresholds(
     part: MethodResult, levels: QuantileLevels, y: Floats, weights: Weights
 ) -> MethodResult:
-    r"""Return a mean over thresholds whose own error is counted, and so is that of each of them.
+    r"""Return a mean over thresholds, with the error of the mean and of each threshold.
 
     Thresholds are quantiles of the outcome: with :math:`\phi_j(t)` the score at threshold t, the
     influence of row i on the mean over them has the term :math:`\phi_j(y_i)`, less its mean.
@@ -297,7 +297,7 @@ def with_quantile(
     apart: float,
     weights: Weights,
 ) -> MethodResult:
-    r"""Return scores at a quantile of the outcome whose own error is counted.
+    r"""Return scores at a quantile of the outcome, with the quantile's own error.
 
     With :math:`\phi_j(q)` the score at the quantile of level q, the quantile's influence
     :math:`-(1\{y_i \le t\} - q)/f(t)` times :math:`d\phi_j/dt` is
@@ -343,7 +343,7 @@ def _changed(
 
 
 def joined_diagnostics(parts: Mapping[str, Mapping[str, object]]) -> dict[str, object]:
-    """Return what is the same for all classes once, and the rest by class."""
+    """Return values that all classes share once, and the rest by class."""
     first, *others = parts.values()
     same = {
         key: value

@@ -1,4 +1,4 @@
-r"""CPI: conditional permutation, with the factor 1/2 that makes it LOCO's equal.
+r"""CPI: conditional permutation, with the factor 1/2 that makes it equal LOCO.
 
 With :math:`X^{(j)}`, the row with feature ``j`` drawn anew given the others,
 
@@ -265,7 +265,7 @@ class ConditionalLaw:
     def draw(
         self, rows: Floats, residuals: Floats | None, generator: np.random.Generator
     ) -> Floats:
-        """Return rows with the unit drawn anew, given their other columns.
+        """Return rows with the unit redrawn, given their other columns.
 
         ``residuals`` are those of another row each, for the numeric columns.
         """
@@ -393,7 +393,7 @@ def is_linear(learner: Estimator) -> bool:
 
 @once
 def covariate_residuals(fits: Fits) -> dict[int, Floats]:
-    """Return, for each unit that varies, what the others do not explain of its matrix columns.
+    """Return the residuals of each varying unit's matrix columns given the others.
 
     Out of fold, one array of shape (n, width of the unit) per unit, fitted once. Indicator columns
     of a categorical column are regressed too: this is a variance, not a draw.

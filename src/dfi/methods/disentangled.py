@@ -61,30 +61,30 @@ if TYPE_CHECKING:
 ExplainRows = int | Literal["default", "auto"] | None
 
 MOST_SECONDS = 10**9
-"""Beyond which a limit of time is none."""
+"""A longer time limit counts as none."""
 
 FEWEST_COUNTED = 20
-"""Rows of positive weight among the first that are explained, below which there are no scores."""
+"""Fewest rows of positive weight among the first explained rows for scores."""
 
 LEADING = 3
 """Scores that are shown as they settle."""
 
 CURVE_ERROR = 0.9
-"""Error of what extrapolation adds, of it: of 1/(2^r - 1) about 1, r of 1/2, 1 and 2.
+"""Relative error of the extrapolation: of 1/(2^r - 1) about 1, for r of 1/2, 1 and 2.
 
 What is missing falls like m^-r, and r is not known; 1 is taken (:meth:`Scores.extrapolated`).
 """
 
 FLAT, UNSTABLE, SURE_GAIN = 0.05, 0.2, 1.645
-"""Gains that do not matter, errors of gains that do, and errors by which a gain is sure."""
+"""Negligible gains, errors of gains that matter, and standard errors for a sure gain."""
 
 MEMBERS = 30
-"""Levels or columns of a unit that a result tells of."""
+"""Levels or columns of a unit that a result lists."""
 
 
 @dataclass(frozen=True)
 class Explained:
-    """A table explained under one transport: the part that becomes a result, and what made it.
+    """A table explained under one transport: the part that becomes a result, and its origin.
 
     Attributes
     ----------
@@ -109,7 +109,7 @@ class Explained:
 
 @dataclass(frozen=True)
 class Plan:
-    """What will be done with a table: decided, or refused, before anything is fitted.
+    """The plan for a table, decided or refused before anything is fitted.
 
     Attributes
     ----------
@@ -262,7 +262,7 @@ class Disentangled(Method):
         return "cross" if form == "auto" or form == "extrapolated" else form
 
     def form_for(self, design: Transport, fits: Fits) -> ScoreForm:
-        """Return the form for the loss of these fits, or raise where there is none."""
+        """Return the form for the loss of these fits, or raise if there is none."""
         loss = fits.loss
         reason = self.refuses(fits)
         if reason is not None:
@@ -277,8 +277,8 @@ class Disentangled(Method):
         if not loss.is_square:
             if self.form in ("cpi", "calibrated"):
                 raise ValueError(
-                    f"{argument('form', self.form)} works with squared errors only, and "
-                    f"{argument('loss', loss.name)} is none: use 'cross' or 'loco', or "
+                    f"{argument('form', self.form)} works with squared errors only, but "
+                    f"{argument('loss', loss.name)} is not one: use 'cross' or 'loco', or "
                     f"{argument('loss', 'squared-error')} ('brier' for classes)"
                 )
             if not design.any_loss:
@@ -326,7 +326,7 @@ class Disentangled(Method):
         return {**joined_diagnostics(diagnostics), **joined_checks(diagnostics)}
 
     def plan(self, fits: Fits) -> Plan:
-        """Return what will be done with a table, or raise, before anything is fitted."""
+        """Return the plan for a table, or raise, before anything is fitted."""
         design = resolve_transport(self.transport)
         form = self.form_for(design, fits)
         blocks, groups = fits.data.blocks, fits.data.groups
@@ -395,7 +395,7 @@ class Disentangled(Method):
     def prepared(
         self, fits: Fits, ahead: Plan, models: tuple[FoldModels, ...], advance: Advance | None
     ) -> tuple[FittedTransport, Task, str]:
-        """Return the transport, what is scored along it, and why it is not the one planned."""
+        """Return the transport, its scoring task, and why it is not the planned one."""
         design, blocks, population = ahead.choice.design, ahead.blocks, fits.population
 
         def fit(chosen: Transport) -> FittedTransport:
@@ -706,7 +706,7 @@ def _unit_scores(design: Transport, blocks: Blocks, *, additive: bool) -> str:
 
 
 def unit_members(data: Data, groups: Groups | None) -> dict[str, Any]:
-    """Return what units consist of that are more than one number, for those who read the result.
+    """Return the contents of units that are more than one number, for readers of the result.
 
     Of a category its levels; of a column with missing values the quarters of what is observed, and
     last what is missing; each with its share of the rows and its mean outcome. Of a group columns.

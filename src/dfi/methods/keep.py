@@ -1,4 +1,4 @@
-r"""Which units are enough: the order in which they may go, and what is lost without them.
+r"""Which units are enough: the order of leaving them out, and the loss without them.
 
 With :math:`\mu_S = E[Y \mid X_S]` and :math:`R` the risk, a set ``S`` of units loses
 
@@ -48,15 +48,15 @@ if TYPE_CHECKING:
     from dfi._types import Estimator, Floats, Ints
 
 ORDER_ROWS = 5000
-"""Rows, at most, on which the order is chosen: it need not be the best."""
+"""Most rows on which the order is chosen: it need not be the best."""
 
 MOST_SETS = 30
-"""Sets that are measured, at most: of more units only some sizes are."""
+"""Most sets that are measured: with more units, only some sizes."""
 
 
 @dataclass(frozen=True)
 class Measured:
-    """A set of units, and the share of the signal that is lost with it, at most so much."""
+    """A set of units, the share of the signal it loses, and an upper bound."""
 
     kept: tuple[int, ...]
     lost: float
@@ -84,7 +84,7 @@ class KeepPath:
 
 
 def refuse_keep(fits: Fits) -> None:
-    """Raise where no smaller models can be fitted, or their losses not be compared."""
+    """Raise if smaller models cannot be fitted, or their losses cannot be compared."""
     if fits.prefit:
         raise ValueError(
             f"keep refits the model on fewer features, but {argument('cv', 'prefit')} only has a "
@@ -345,13 +345,13 @@ class _Measure:
         return cls(fits, rows, tasks, parts, (null - full)[rows], full[rows])
 
     def influence(self, lost: Floats | None = None) -> InfluenceRows:
-        """Return what is explained, and what is lost, as influence values."""
+        """Return the explained loss and the lost part as influence values."""
         values = np.column_stack([self.explained, self.explained * 0.0 if lost is None else lost])
         data = self.fits.data
         return InfluenceRows(values, self.fits.weights.take(self.rows), data.places_of(self.rows))
 
     def set_of(self, kept: Sequence[int], columns: tuple[int, ...], level: float) -> Measured:
-        """Return what some columns lose."""
+        """Return the loss of a set of columns."""
         if columns not in self.known:
             self.known[columns] = self._losses(columns)
         influence = self.influence(self.known[columns] - self.full)

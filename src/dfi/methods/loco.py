@@ -1,4 +1,4 @@
-r"""LOCO: what is lost when a feature is left out and the regression is refitted; and nLOCO.
+r"""LOCO, the loss from leaving a feature out and refitting; and nLOCO.
 
 .. math:: \psi_j = E[(Y - \mu_{-j}(X_{-j}))^2 - (Y - \mu(X))^2] = E\operatorname{Var}(\mu(X)
           \mid X_{-j}),
@@ -59,7 +59,7 @@ if TYPE_CHECKING:
     from dfi._types import Floats
 
 EXPLAINED = 1e-6
-"""Share of a feature's variance below which nothing but rounding and penalties is left of it."""
+"""Below this share of a feature's variance, only rounding and penalties remain."""
 
 
 @validated_fields

@@ -1,4 +1,4 @@
-r"""Pairs of units with their influence values: which ones are asked about, and what they score.
+r"""Pairs of units with their influence values: which are tested, and their scores.
 
 Latent pairs (:mod:`dfi._scoring.pairs`) are attributed as scores are. With the squared decoder
 :math:`S = L * L`, whose columns add up to 1, and :math:`\psi` symmetric with diagonal 0
@@ -56,19 +56,19 @@ if TYPE_CHECKING:
     from dfi.transports.base import FittedTransport
 
 EVERY = 12
-"""Units up to which all pairs are asked about; of more, those that screening lets through."""
+"""Up to this many units, all pairs are tested; with more, those that pass a screening."""
 
 LEADING = 10
-"""Leading units, all of whose pairs are asked about."""
+"""Leading units whose pairs are all tested."""
 
 MOST_ROWS = 4000
-"""Rows that pairs are asked about, of a larger table a random sample."""
+"""Most rows for pairs; larger tables are sampled."""
 
 PARTS = 5
 """Parts of the rows of a fitted model."""
 
 MOST_NODES = 12
-"""Nodes of a line under a model that is known by its predictions alone."""
+"""Nodes of a line under a model known only by its predictions."""
 
 
 @dataclass(frozen=True)
@@ -100,7 +100,7 @@ def pair_rows(
     fits: Fits, method: Disentangled, asked: Sequence[tuple[int, int]] | None, leading: Ints,
     top: int,
 ) -> PairRows:  # fmt: skip
-    """Return the scores of pairs: those asked for, or those that screening lets through.
+    """Return the scores of the requested pairs, or of those that pass a screening.
 
     ``leading`` are the units by score, the largest first; ``top`` is how many pairs screening adds
     to those of the leading ones.
@@ -112,7 +112,7 @@ def pair_rows(
 
 
 def held_apart(fits: Fits, *, crossed: bool) -> tuple[FoldModels, ...]:
-    """Return the folds that are asked; the rows of a fitted model in :data:`PARTS` of them.
+    """Return the folds to use; the rows of a fitted model in :data:`PARTS` of them.
 
     What is estimated beside the models, their additive parts, is not to see the rows of a fold.
     """
@@ -124,7 +124,7 @@ def held_apart(fits: Fits, *, crossed: bool) -> tuple[FoldModels, ...]:
 
 
 def refuse_pairs(fits: Fits, method: Disentangled, what: str) -> None:
-    """Raise where there are no pairs: for a loss, a transport, or groups that overlap."""
+    """Raise if pairs are not supported: by a loss, a transport, or overlapping groups."""
     if not fits.loss.is_square:
         raise ValueError(
             f"{what} parts of a variance, but scores under "

@@ -146,7 +146,7 @@ def _halves(fits: Fits) -> tuple[Ints, Ints]:
 
 @dataclass(frozen=True)
 class Direction:
-    """What the second half says: the regression on all columns and the conditional variance."""
+    """Fits of the second half: the regression on all columns and the conditional variance."""
 
     predict: Function
     variance: Function

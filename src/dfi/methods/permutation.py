@@ -1,4 +1,4 @@
-r"""Marginal permutation: PFI, dLOCO, and the error of the regression that both carry.
+r"""Marginal permutation: PFI, dLOCO, and the error they inherit from the regression.
 
 A row takes the feature (or the group) from other held-out rows of its fold, and the model predicts
 it again. Donors are cyclic shifts of a random order, so no row is its own donor, every row
@@ -324,7 +324,7 @@ def as_donors(values: Floats, mass: Floats, donors: Ints) -> Floats:
 
 
 def shift_error(kernel: Floats, mass: Floats, missing: float) -> float:
-    """Return the error of a mean over pairs that comes from the shifts that were left out."""
+    """Return the error of a mean over pairs from leaving out some shifts."""
     by_shift = np.average(kernel, axis=0, weights=mass)
     k = len(by_shift)
     return float(np.sqrt(missing * by_shift.var(ddof=1) / k)) if k > 1 else 0.0

@@ -1,4 +1,4 @@
-r"""Which models explain which row, and what differs between models of disjoint halves.
+r"""Which models explain which row, and the spread between models of disjoint halves.
 
 A row of the explained table is explained by the models that did not see it: the two of each fold
 (and repeat) that held it out, the same that score it. A new row is explained by all of them. Every
@@ -49,18 +49,18 @@ if TYPE_CHECKING:
 LocalScale = Literal["response", "margin"]
 
 FEWEST_ROWS = 3
-"""Rows from which on a correlation over rows says anything."""
+"""Fewest rows for a correlation over rows."""
 
 BACKGROUND = 200
-"""Rows that stand for the others, where nothing else is asked for."""
+"""Default number of rows that represent the others."""
 
 MOST_BYTES = 1 << 30
-"""What the numbers of all rows may take."""
+"""Most memory for the numbers of all rows."""
 
 
 @dataclass(frozen=True)
 class RowModels:
-    """Models that explain some rows, and what each of them was fitted on.
+    """Models that explain some rows, and the rows each was fitted on.
 
     ``rows`` are the places of the explained rows among those asked for, ``number`` is the fold's
     own, whichever rows these are.
@@ -75,7 +75,7 @@ class RowModels:
 
 @dataclass(frozen=True)
 class Explanation:
-    """Rows explained, in the order in which they were asked for.
+    """Explained rows, in the order requested.
 
     ``spread`` is that between models of disjoint halves, NaN where there is one model;
     ``higher_order`` what the formula left to divide, over the standard deviation of predictions;

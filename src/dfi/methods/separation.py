@@ -1,4 +1,4 @@
-"""How far two tables lie apart: a swap rests on what their features have in common."""
+"""How different two tables are: a swap needs features that overlap."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ or doubted. For normal features that shift by :math:`\delta` standard deviations
 other as a tenth and a two-hundredth of their number would."""
 
 FEWEST_EFFECTIVE = 0.02
-"""Share of a table's rows that they are worth at least as rows of the other table."""
+"""Smallest effective share of a table's rows as rows of the other table."""
 
 SHOWN_COLUMNS = 3
 FOLDS = 5
@@ -75,7 +75,7 @@ class Separation:
 
     @property
     def separated(self) -> bool:
-        """Whether the tables are too far apart to tell law and relation apart."""
+        """Whether the tables are too different to separate law and relation."""
         return self.auc >= SEPARATED or min(self.effective) < FEWEST_EFFECTIVE
 
     @property

@@ -201,7 +201,7 @@ def _warn_of_noise(fits: Fits, part: MethodResult) -> None:
     if not len(noisy):
         return
     worst = noisy[np.argmax(noise[noisy])]
-    more = f"; ask for more orders (n_permutations) or for exact=True (up to {EXACT_LIMIT} units)"
+    more = f"; use more orders (n_permutations) or exact=True (up to {EXACT_LIMIT} units)"
     warn(
         f"Shapley values from sampled submodels: most of the error of {len(noisy)} of "
         f"{len(noise)} scores comes from sampling them (at worst {fits.units.names[worst]!r}, "
@@ -231,7 +231,7 @@ def players(fits: Fits) -> list[tuple[int, ...]]:
 
 @dataclass(frozen=True)
 class Game:
-    r"""The game of units whose value is what a submodel explains, row by row.
+    r"""The game of units, valued by the loss that a submodel explains, row by row.
 
     A coalition's values are :math:`(y_i - \bar y)^2 - (y_i - \hat\mu_S(x_{iS}))^2`; ``groups`` are
     the columns of each player.
@@ -267,7 +267,7 @@ class Game:
         return loco(y, predictions, baseline, self.fits.loss)
 
     def linear(self, k: int) -> tuple[Floats, Floats] | None:
-        """Return the game of least squares in a fold, or None where it would cost too much.
+        """Return the game of least squares in a fold, or None if it would cost too much.
 
         That is the Shapley values of each held-out row's values over all coalitions, (n_test, d),
         and those values, (n_test, 2 ** d): a coalition stands at the number whose digits are its

@@ -1,4 +1,4 @@
-r"""What a feature knows alone, what it shares with others, and what it does together with them.
+r"""A feature's unique signal, the signal it shares with others, and its interactions.
 
 With :math:`g = \Pi\mu` the least-squares projection of the regression on sums of functions of
 single features (:class:`dfi._scoring.pairs.Additive`) and :math:`\phi^{Sh}_l` a feature's part of
@@ -61,12 +61,12 @@ DONORS = 16
 """Rows whose residuals a unit of several columns takes, for each row and model."""
 
 DETERMINED = 1e-8
-"""Share of its variance that a column keeps given the others, below which it is their sum."""
+"""A column that keeps less of its variance given the others counts as their sum."""
 
 
 @dataclass(frozen=True)
 class SplitRows:
-    """What units know alone, and what they have of additive functions, by rows (n, units).
+    """The units' unique parts and their parts of additive functions, by rows (n, units).
 
     ``together`` (units, units) is what two units have in common of latent signal, 0 on the
     diagonal.

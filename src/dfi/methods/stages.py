@@ -1,4 +1,4 @@
-r"""As many rows as the answer needs: line means of a random sample, the transport of all rows.
+r"""As many rows as the answer needs: line means of a random sample, a transport of all rows.
 
 The transport and the models use all ``n`` rows; the influence values :math:`u_i` of the transport
 taken as known are computed for ``m`` of them, drawn at random. With :math:`T_i` the influence of a
@@ -59,7 +59,7 @@ MOST_CELLS = 1 << 23
 influence values, of which there are about 16 at a time."""
 
 PILOT_ROWS = 16, 48
-"""Rows that tell how long all of them take."""
+"""Rows timed to predict how long all of them take."""
 
 QUICK = 0.1
 """Seconds of a pilot that is repeated."""
@@ -68,7 +68,7 @@ REFITTED_ROWS = 21 * 150
 """Rows that 20 refits score, and the transport itself."""
 
 Told = Callable[["Running", int], None]
-"""Who watches: is given the sums after a stage and how many rows are likely to be explained."""
+"""Called after each stage with the sums and the likely number of explained rows."""
 
 answers_interrupts: ContextVar[bool] = ContextVar("answers_interrupts", default=False)
 """Whether Ctrl-C ends a run with the answer so far; a second one ends it at once."""
@@ -219,7 +219,7 @@ class Running(Summed):
 
     @classmethod
     def of(cls, scores: Scores, task: Task, membership: Floats) -> Running:
-        """Return the sums over the rows of a stage, the transport taken as known."""
+        """Return the sums over the rows of a stage, treating the transport as known."""
         weights = task.weights.take(scores.rows)
         values = scores.known.attributed @ membership
         values = np.column_stack([values, values.sum(axis=1)])

@@ -68,7 +68,7 @@ class Swapped:
 
 
 def why_not(method: Disentangled, before: Fits, after: Fits) -> str | None:
-    """Return why two tables' covariates and concepts cannot be told apart by this method, or None.
+    """Return why this method cannot separate two tables' covariates and concepts, or None.
 
     It is about settings, sizes and columns; :mod:`dfi._change` asks whether rows overlap.
     """
@@ -79,14 +79,12 @@ def why_not(method: Disentangled, before: Fits, after: Fits) -> str | None:
             f"{argument('transport', 'gaussian')}, and this is {design.label()!r}"
         )
     if method.additive:
-        return (
-            "Shapley values of groups have no covariates and concept of their own: use joint scores"
-        )
+        return "Shapley values of groups do not separate covariates and concept: use joint scores"
     for fits in (before, after):
         form = method.form_for(design, fits)
         if form not in ("cross", "loco"):
             return (
-                f"{argument('form', form)} has no covariates and concept of its own: use "
+                f"{argument('form', form)} does not separate covariates and concept: use "
                 f"{argument('form', 'cross')}, or 'loco' for a fitted model"
             )
         loss = fits.members[0].loss if fits.outcome.members else fits.loss
@@ -99,14 +97,14 @@ def why_not(method: Disentangled, before: Fits, after: Fits) -> str | None:
         if fits.scale == "margin":
             return "scale='margin' explains a working response, not the outcome"
         if fits.data.blocks.targets is not None:
-            return "groups overlap, and cannot be separated by what carries them"
+            return "groups overlap, so covariates and concept cannot be separated"
         if fits.data.source is not None or fits.n_rows > source.LARGE_ROWS:
             return (
                 f"one of the tables has {fits.n_rows} rows, but covariates and concept can be "
                 f"separated for up to {source.LARGE_ROWS}: pass a random sample of the rows"
             )
         if fits.cluster is not None:
-            return "models that are fitted on a cluster stay there: fit them here"
+            return "these models are fitted on a cluster: use a local learner"
     if method.explain_rows not in ("default", None) or method.max_seconds is not None:
         names = f"{argument('explain_rows')} and {argument('max_seconds')}"
         return f"{names} excludes rows that covariates and concept need"
@@ -130,7 +128,7 @@ def _unlike(before: Fits, after: Fits) -> str | None:
             told = f"column {column.name!r} is {other.kind} before and {column.kind} after"
             if all(varies):
                 raise ValueError(
-                    f"{told}: its two scores are of different things. Give it the same dtype in "
+                    f"{told}: its two scores mean different things. Give it the same dtype in "
                     "both tables"
                 )
             return f"{told}: give it the same dtype in both tables"

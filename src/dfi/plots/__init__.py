@@ -87,7 +87,7 @@ _KINDS = {
 
 
 def draw(shown: object, kind: str, options: Mapping[str, object]) -> Axes | NDArray[np.object_]:
-    """Draw a result, single rows or pairs with the plot of a name."""
+    """Draw a result, single rows or pairs by the name of a plot."""
     kinds = _KINDS[type(shown).__name__]
     if kind not in kinds:
         hint = did_you_mean(kind, kinds)

@@ -1,4 +1,4 @@
-"""From latent coordinates to features: two scores per unit, weights between, groups, trees."""
+"""From latent coordinates to features: scores, weights, groups and trees."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from dfi.results.views import Columns, Names
 
 MOST_SQUARE = 8
-"""Columns up to which cells hold their numbers."""
+"""Up to this many columns, cells show their numbers."""
 
 
 def _latent_of(result: Importance) -> Importance:
@@ -37,8 +37,8 @@ def _latent_of(result: Importance) -> Importance:
         raise ValueError(f"latent and attributed scores are the same: {views.UNATTRIBUTED}")
     if result.latent is None:
         raise ValueError(
-            f"this result ({result.space}) has no latent scores beside it; "
-            "draw the attributed result of dfi.explain"
+            f"this result ({result.space}) has no latent scores; draw the attributed result of "
+            "dfi.explain"
         )
     return result.latent
 
@@ -70,7 +70,7 @@ def latent_attributed_data(result: Importance, *, top: int | None = 20) -> Colum
 
 @validated
 def latent_attributed(result: Importance, *, top: int | None = 20, ax: Axes | None = None) -> Axes:
-    """Draw, for each feature, its latent score beside its attributed score.
+    """Draw the latent score next to the attributed score of each feature.
 
     A line joins the two: to the right of its latent score, a feature receives signal from the
     features it is correlated with; to the left, it gives signal away.
@@ -268,7 +268,7 @@ def _by_group(result: Importance, groups: object, how: GroupScores = "sum") -> I
     if result.space != "group":
         return result.group(groups, how=how)
     if groups is not None:
-        raise ValueError("this result is about groups already; leave groups out")
+        raise ValueError("this result already has groups; leave groups out")
     return result
 
 
@@ -445,7 +445,7 @@ def tree_data(result: Importance, *, top: int | None = 20) -> Columns:
 
 @validated
 def tree(result: Importance, *, top: int | None = 20, ax: Axes | None = None) -> Axes:
-    """Draw the tree of features by the signal that they share.
+    """Draw the tree of features by shared signal.
 
     Features join where they express the same signal: at the left copies, towards the right
     features that have less and less in common. The number at a join is the share of the
@@ -479,7 +479,7 @@ def tree(result: Importance, *, top: int | None = 20, ax: Axes | None = None) ->
     style.write_ticks(ax.xaxis, ticks, [f"{100 * at:.0f} %" for at in ticks])
     ax.set_xlabel("signal that they share")
     whole = words.explained_of(result.spec)
-    title = f"numbers: share of {whole}, of a feature and of those that join"
+    title = f"numbers: share of {whole}, of a feature or of a joined group"
     many = f"the {len(found.names)} largest of {len(result.names)}\n"
     ax.set_title(many * (len(found.names) < len(result.names)) + title, loc="left", fontsize=9)
     style.quiet_frame(ax)

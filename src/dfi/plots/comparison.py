@@ -248,7 +248,7 @@ def change_data(found: Change, *, top: int | None = 20) -> Columns:
 
 @validated
 def change(found: Change, *, top: int | None = 20, ax: Axes | None = None) -> Axes:
-    """Draw changes with their intervals; covariates and concept beside them, where they are known.
+    """Draw changes with their intervals, and covariates and concept if they are known.
 
     Examples
     --------

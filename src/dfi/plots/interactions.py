@@ -1,4 +1,4 @@
-"""Plots of pairs (a heat map, what one adds to predictions), and of shares taken apart."""
+"""Plots of pairs (a heat map, a surface) and of split shares."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ if TYPE_CHECKING:
 _COLOURS = dict(zip(PARTS, (style.BLUE, style.SKY, style.ORANGE), strict=True))
 _HATCHES = dict(zip(PARTS, ("", "//", ".."), strict=True))
 _WORDS = {
-    "unique": "unique: only it knows",
+    "unique": "unique to the feature",
     "shared": "shared with correlated features",
     "interaction": "interaction",
 }
 
 CELLS, FEWEST_ROWS = 24, 1.0
-"""Cells along each side of a surface, and rows that must be near one for it to be drawn."""
+"""Cells along each side of a surface, and the rows needed near a drawn cell."""
 
 MOST_NUMBERED = 9
 """Features up to which cells hold their numbers, beside the stars."""
@@ -158,7 +158,7 @@ def surface_data(scored: Interactions, *, pair: tuple[str, str] | None = None) -
 def surface(
     scored: Interactions, *, pair: tuple[str, str] | None = None, ax: Axes | None = None
 ) -> Axes:
-    """Draw what a pair adds to the predictions, over the values of its two features.
+    """Draw a pair's joint effect on the predictions, over the values of its two features.
 
     Colours are means of the joint effects of the rows nearby, beyond what the two features add one
     by one; where there are no rows nothing is drawn. Points are rows.

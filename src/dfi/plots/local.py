@@ -1,4 +1,4 @@
-"""Single rows: contributions of all of them, of one, and against a feature's own value."""
+"""Plots of single rows: contributions of all rows, of one, and against a feature's value."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from dfi.results.views import Columns
 
 MOST_POINTS = 1000
-"""Rows that a beeswarm shows, evenly taken; more are a smear."""
+"""Most rows in a beeswarm, evenly spaced; more would blur."""
 
 BINS = 120
 MOST_LEVELS = 4
@@ -61,7 +61,7 @@ def _ranks(values: Array) -> Floats:
 
 
 def few_levels(values: Array) -> list[str]:
-    """Return the labels of a category in the order of their colours; none where they are many."""
+    """Return the labels of a category in the order of their colours; none if there are many."""
     levels = [] if _is_number(values) else sorted({str(v) for v in values if v is not None})
     return levels if len(levels) <= MOST_LEVELS else []
 
@@ -369,7 +369,7 @@ def dependence(
 
 
 def placed_values(values: Array) -> tuple[Floats, list[str]]:
-    """Return where values are on the axis: numbers where they are, levels side by side.
+    """Return positions on the axis: numbers unchanged, levels side by side.
 
     What is missing among numbers lies to the left of them.
     """

@@ -140,13 +140,13 @@ def survival_data(result: Importance) -> Columns:
     """
     curve = views.survival_curve(result)
     if curve is None:
-        raise ValueError("this result is not of times to an event: there is no survival curve")
+        raise ValueError("this result does not explain times to an event: it has no survival curve")
     return {key: np.asarray(curve[key]) for key in ("time", "survival", "low", "high")}
 
 
 @validated
 def survival(result: Importance, *, ax: Axes | None = None) -> Axes:
-    """Draw the Kaplan-Meier curve of a result of times to an event, with its horizons.
+    """Draw the Kaplan-Meier curve of times to an event, with the horizons.
 
     Examples
     --------

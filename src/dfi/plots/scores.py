@@ -1,4 +1,4 @@
-r"""Plots of scores, of the model behind one of them, and of what the transport left behind.
+r"""Plots of scores, of the model behind one, and of the dependence that remains.
 
 For rows :math:`i` and replacement values :math:`t` of latent coordinate :math:`j`, the profile is
 the distribution over rows of :math:`\hat\mu(x_i + (t - z_{ij})\,\ell_j)`, with models that did
@@ -174,7 +174,7 @@ def diagnostics_data(result: Importance) -> Columns:
 
 @validated
 def diagnostics(result: Importance, *, ax: Axes | None = None) -> Axes:
-    """Draw the dependence and the marginal misfit that are left in the latent coordinates.
+    """Draw the dependence and marginal misfit that remain in the latent coordinates.
 
     A bar that passes its mark exceeds what independent, normal coordinates show by chance: the
     correlation in one table of 20, the classifier in one of 100, the distance of a
@@ -304,7 +304,7 @@ def line_profile(
     max_rows: int = MAX_ROWS,
     ax: Axes | None = None,
 ) -> Axes:
-    """Draw what the model predicts when one latent coordinate moves and the others stay.
+    """Draw the model's predictions as one latent coordinate moves and the others stay.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""What all plots share: colours, labels that fit, axes of a fitting size, and their tables."""
+"""Shared by all plots: colours, labels, axes and tables."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ BLUE, VERMILION, PURPLE = "#0072B2", "#D55E00", "#CC79A7"
 GREY = "#8C8C8C"
 CYCLE = (BLUE, ORANGE, GREEN, PURPLE, VERMILION, SKY, BLACK)
 HEAT_MAP = "cividis"
-"""A perceptually uniform colour map that is the same to readers with and without deuteranomaly."""
+"""A perceptually uniform colour map, also for colour-blind readers."""
 
 ROW_HEIGHT = 0.27
 MAX_HEIGHT = 40.0
@@ -76,14 +76,14 @@ def new_axes(width: float = 7.0, height: float = 4.5) -> Axes:
 
 
 def axes_for_rows(ax: Axes | None, n_rows: int, width: float = 7.0) -> Axes:
-    """Return the given axes, or new ones that are high enough for a number of labelled rows."""
+    """Return the given axes, or new ones tall enough for the labelled rows."""
     if ax is not None:
         return ax
     return new_axes(width, float(min(1.3 + ROW_HEIGHT * n_rows, MAX_HEIGHT)))
 
 
 def label_rows(ax: Axes, names: Names, *, width: int = NAME_WIDTH) -> None:
-    """Label the rows 0, 1, ... from the top; where labels would overlap, only every k-th."""
+    """Label the rows 0, 1, ... from the top; if labels would overlap, only every k-th."""
     ax.set_ylim(len(names) - 0.4, -0.6)
     positions, labels = _fitting(ax, ax.get_window_extent().height, names, width)
     write_ticks(ax.yaxis, positions, labels)
@@ -115,7 +115,7 @@ NO_TEXTS = np.empty((0, 0), dtype=object)
 
 
 def heat_map(ax: Axes, values: Floats, highest: float, texts: Array) -> AxesImage:
-    """Draw cells with their texts; those that are not known stay empty."""
+    """Draw cells with their texts; unknown ones stay empty."""
     # the square root gives the many small values a colour of their own
     image = ax.imshow(
         np.ma.masked_invalid(np.maximum(values, 0.0)),

@@ -1,4 +1,4 @@
-"""The page of a change: what changed in words, by how much, and where it comes from."""
+"""The page of a change: what changed, by how much, and why."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ if TYPE_CHECKING:
     from dfi.results.importance import Importance
 
 SURE = 0.05
-"""Adjusted p up to which a change is said to be found."""
+"""Largest adjusted p of a change that counts as found."""
 
 SHOWN_CHANGES = 5
-"""Changes that are told in words."""
+"""Most changes described in words."""
 
 PARTS = ("covariates", "concept")
 KEYS = {
     "change": ("change", "ci_low", "ci_high"),
     **{part: (part, f"{part}_low", f"{part}_high") for part in PARTS},
 }
-"""What is drawn: the keys of a value and of the ends of its interval."""
+"""Keys of a drawn value and of the ends of its interval."""
 
 
 def change_rows(found: Change) -> list[Plain]:
@@ -107,7 +107,7 @@ def _sentence(row: Plain, level: float) -> str:
         return f"{text} It comes from {meaning[part]} ({_part(row, part)})."
     parts = "; ".join(_part(row, part) for part in PARTS)
     if not sure:
-        return f"{text} Its origin is unclear ({parts}; neither is clearly away from 0)."
+        return f"{text} Its origin is unclear ({parts}; neither clearly differs from 0)."
     return f"{text} Both {meaning['covariates']} and {meaning['concept']} changed ({parts})."
 
 

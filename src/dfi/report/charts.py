@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     Box = tuple[float, float, float, float]
 
 MEASURES = {"score": ("score", "ci_low", "ci_high"), "share": ("share", "share_low", "share_high")}
-"""What bars show: the keys of a value and of the ends of its interval."""
+"""Keys of a bar's value and of the ends of its interval."""
 MAX_BARS = 25
 LABEL_WIDTH = 40
 LEAST_SHARED = 0.1
@@ -51,13 +51,13 @@ class Scale:
         return round(100 - at, 3) if self.upwards else at
 
     def interval(self, row: Plain, measure: str = "score") -> Plain:
-        """Return where the interval of a unit lies; None where there is none."""
+        """Return the position of a unit's interval; None without one."""
         low, high = (row[key] for key in MEASURES[measure][1:])
         known = low is not None and high is not None
         return {"low": self(low) if known else None, "high": self(high) if known else None}
 
     def ticks(self, count: int = 4, *, percents: bool = False) -> list[Plain]:
-        """Return round numbers with their places."""
+        """Return round numbers with their positions."""
         label = _short_percent if percents else number
         return [
             {"at": self(value), "label": label(0.0 if abs(value) < 1e-12 else value)}
@@ -88,7 +88,7 @@ def bars(
     ticks: int = 4,
     width: int = LABEL_WIDTH,
 ) -> Plain:
-    """Return bars with intervals for the first rows, and where the score of noise lies.
+    """Return bars with intervals for the first rows, and the position of the noise floor.
 
     About as many ``ticks``, and names of as many characters (``width``), as there is room for.
 
@@ -134,7 +134,7 @@ def bars(
 
 
 def overview(rows: Sequence[Plain], explained: float | None = None) -> Plain | None:
-    """Return every share or score by rank, as bars, where there are more than bars can show."""
+    """Return every share or score by rank, as thin bars, if there are too many for a bar chart."""
     if len(rows) <= MAX_BARS:
         return None
     measure = _measure(rows, explained)
@@ -250,7 +250,7 @@ def heat_map(weights: Plain | None, rows: Sequence[Plain]) -> Plain | None:
 
 
 def tree(result: Importance, limit: int = MAX_BARS) -> Plain | None:
-    """Return the tree of the leading units as brackets; None where none share signal."""
+    """Return the tree of the leading units as brackets; None if none share signal."""
     try:
         found = signal_tree(result, limit)
     except ValueError:
@@ -339,7 +339,7 @@ def folds(quality: Plain) -> Plain:
 
 
 def calibration(bins: Sequence[Plain]) -> Plain | None:
-    """Return observed shares against mean predictions; None where there are no classes."""
+    """Return observed shares against mean predictions; None without classes."""
     if not bins:
         return None
     # probabilities of a rare class would crowd in a corner
@@ -356,7 +356,7 @@ def calibration(bins: Sequence[Plain]) -> Plain | None:
 
 
 def survival(curve: Plain | None) -> Plain | None:
-    """Return a Kaplan-Meier curve as steps, its band, and where horizons are; None without one."""
+    """Return a Kaplan-Meier curve as steps, its band and horizons; None without one."""
     if curve is None:
         return None
     across = Scale(0.0, max(curve["time"]), margin=0.0)
@@ -384,7 +384,7 @@ def survival(curve: Plain | None) -> Plain | None:
 
 
 def latent_bars(result: Importance) -> list[Plain]:
-    """Return what is left in the latent coordinates beside the level of chance."""
+    """Return the dependence that remains in latent coordinates, next to the level of chance."""
     try:
         columns = latent_measures(result)
     except ValueError:

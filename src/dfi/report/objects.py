@@ -1,4 +1,4 @@
-"""A report as an object: the same words as a page, as data, and as text for other documents."""
+"""A report as an object: a page, data, and text for other documents."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ SHOWN = 50
 """Units in the table of a text."""
 
 NO_PAGES = (".pdf", ".png", ".svg", ".jpg", ".docx", ".csv", ".xlsx")
-"""Endings that promise something else than a page."""
+"""File endings that promise another format."""
 
 
 @exemplified
@@ -88,7 +88,7 @@ class Report:
         return summarize_comparison(self.result, title=self.title, target=self.target)
 
     def html(self) -> str:
-        """Return one page that needs nothing else, no network and no library.
+        """Return one self-contained page that needs no network and no library.
 
         Examples
         --------

@@ -1,4 +1,4 @@
-"""From the summary to one HTML file that needs nothing else, no network and no library."""
+"""From the summary to one self-contained HTML file that needs no network and no library."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def report_html(
     rows: int | LocalAttributions | None = None,
     sections: Sequence[Interactions | Split] = (),
 ) -> str:
-    """Return the page of a result; it holds values of single rows only where they are asked for."""
+    """Return the page of a result; it contains values of single rows only on request."""
     local = local_summary(rows_of_page(result, rows))
     further = page_sections(check_sections(result, sections))
     summary = summarize(result, title=title, target=target, groups=groups)
@@ -222,7 +222,7 @@ def comparison_html(
 
 
 SHOWN_OF_ROW = 12
-"""Contributions of a row that a page has one by one; the others are added up."""
+"""Contributions of a row that a page lists; the others are added up."""
 
 MOST_ROWS = 500
 """Rows beyond which a page is too long."""
@@ -234,7 +234,7 @@ VALUE_WIDTH = 24
 def rows_of_page(
     result: Importance, rows: int | LocalAttributions | None
 ) -> LocalAttributions | None:
-    """Return the rows that a page shows: as many as asked for, drawn evenly, or those given."""
+    """Return the rows that a page shows: an evenly spaced number of them, or those given."""
     if rows is None:
         return rows
     if isinstance(rows, LocalAttributions):
@@ -256,7 +256,7 @@ def rows_of_page(
 
 
 def local_summary(local: LocalAttributions | None) -> Plain | None:
-    """Return what the page says of single rows, in few digits; None without any."""
+    """Return the page's data on single rows, in few digits; None without any."""
     if local is None:
         return None
     found = []

@@ -1,4 +1,4 @@
-"""Further answers on a page: pairs of features, and shares taken apart."""
+"""Further sections of a page: pairs of features, and split shares."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from dfi.results.views import Plain
 
 SHOWN_PAIRS, SHOWN_UNITS, SHOWN_CELLS = 30, 20, 15
-"""Pairs in the table of a page, features whose shares are taken apart, and side of the heat map."""
+"""Most pairs in the table, features with split shares, and features in the heat map."""
 
 LEADING = 3
 
@@ -28,7 +28,7 @@ LEADING = 3
 def check_sections(
     result: Importance, sections: Sequence[Interactions | Split]
 ) -> tuple[Interactions | Split, ...]:
-    """Return the sections of a page, or raise for what is none, or is of another result."""
+    """Return the sections of a page; raise for anything else, or for another result's."""
     if isinstance(sections, Interactions | Split):
         sections = (sections,)
     for section in sections:
@@ -39,14 +39,14 @@ def check_sections(
             )
         if section.names != result.names:
             raise ValueError(
-                "a section has other features than the result "
+                "a section has features that differ from the result's "
                 f"({', '.join(map(repr, section.names[:5]))}): pass sections of the same result"
             )
     return tuple(sections)
 
 
 def section_summaries(sections: Sequence[Interactions | Split]) -> Plain:
-    """Return what the sections say, by name."""
+    """Return the content of the sections, by name."""
     return dict(
         ("interactions", pairs_summary(section))
         if isinstance(section, Interactions)
@@ -56,7 +56,7 @@ def section_summaries(sections: Sequence[Interactions | Split]) -> Plain:
 
 
 def pairs_summary(found: Interactions) -> Plain:
-    """Return what a page says of pairs."""
+    """Return the page's content about pairs."""
     rows: list[Plain] = for_json(found.rows())
     for row in rows:
         row["significant"] = row["p_adj"] is not None and row["p_adj"] < views.CHANCE
@@ -80,7 +80,7 @@ def pairs_summary(found: Interactions) -> Plain:
 
 
 def split_summary(parted: Split) -> Plain:
-    """Return what a page says of shares taken apart."""
+    """Return the page's content about split shares."""
     rows: list[Plain] = for_json(parted.rows())
     return {
         "rows": rows,

@@ -1,4 +1,4 @@
-"""What a report says about results, as plain dicts and sentences: the templates only arrange it."""
+"""The content of a report as plain dicts and sentences, which templates arrange."""
 
 from __future__ import annotations
 
@@ -173,7 +173,7 @@ def _explained(result: Importance, target: str | None = None) -> Plain | None:
 
 
 def class_summary(result: Importance, top: int = SHOWN_BY_CLASS) -> Plain | None:
-    """Return scores of each class (or outcome) of the leading units, and how good its model was."""
+    """Return the leading units' scores for each class or outcome, and its model quality."""
     if not result.by_outcome:
         return None
     outcome = words.outcome_of(result.spec)
@@ -592,7 +592,7 @@ def _agreement(first: Sequence[Plain], other: Sequence[Plain]) -> float | None:
 
 
 def leading_sentence(row: Plain, target: str | None, spec: Mapping[str, object]) -> str:
-    """Say the share or score of a unit, its ranks, and how sure it is."""
+    """Describe the share or score of a unit, its ranks, and how sure they are."""
     outcome, unit = words.null_of(spec, target), words.unit_of(spec)
     unit = f" {unit}" if " " not in unit else ""
     if row["unrelated"]:
@@ -629,7 +629,7 @@ def leading_sentence(row: Plain, target: str | None, spec: Mapping[str, object])
 
 
 def negative_sentence(features: Sequence[Plain]) -> str | None:
-    """Say what estimates below zero are; None where there are none."""
+    """Explain estimates below zero; None if there are none."""
     below = [row["name"] for row in features if row["score"] is not None and row["score"] < 0]
     if not below:
         return None
@@ -645,7 +645,7 @@ def ranks_text(low: int, high: int) -> str:
 def quality_sentences(
     quality: Quality, positive: str | None = None, level: float = 0.95, *, effect: bool = False
 ) -> Plain:
-    """Return how good the model was in the words of its loss."""
+    """Return the quality of the model in terms of its loss."""
     spread, skill = quality.skill_spread, quality.skill
     name = quality.skill_name.replace("R2", "R²")
     over = (
@@ -712,7 +712,7 @@ def trust_summary(result: Importance) -> Plain:
 
 
 def diagnostic_sentences(result: Importance) -> list[Plain]:
-    """Return what the diagnostics say; ``serious`` marks what limits the reading."""
+    """Return the diagnostics in words; ``serious`` marks those that limit the reading."""
     told = [_effect(result), _survival(result), _sample(result)]
     told += [(finding.sentence, finding.severity != "note") for finding in result.findings]
     if result.diagnostics.get("collinear_units"):

@@ -1,1 +1,1 @@
-"""What an analysis returns: one importance or several, their tables, text and files."""
+"""Results of an analysis: one importance or several, with tables, text and files."""

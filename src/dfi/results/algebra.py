@@ -21,19 +21,19 @@ if TYPE_CHECKING:
     from dfi.results.importance import Importance
 
 MUST_AGREE = ("method", "result", "loss", "unit", "target", "parameters", "group_scores")
-"""Entries of two specifications without which a difference of their scores means nothing."""
+"""Entries of a specification that must agree for a difference of scores to mean anything."""
 
 SUM_OF_COLUMNS = "sum of columns"
 
 MANY_COLUMNS = 50
-"""Columns of a group from which on their sum collects more noise than signal."""
+"""With this many columns in a group, their sum collects more noise than signal."""
 
 SHOWN_MEMBERS = 30
-"""Columns of a group, the largest scores first, that a sum tells of."""
+"""Columns of a group that a sum lists, the largest scores first."""
 
 
 def warn_of_sums(result: Importance, groups: Groups) -> None:
-    """Warn where sums over columns collect more noise than signal."""
+    """Warn if sums over columns collect more noise than signal."""
     if result.difference or result.spec.get("method") != "dfi" or result.space == "group":
         return
     n, most = result.basis.n_rows, int(groups.membership.sum(axis=1).max())
@@ -47,8 +47,8 @@ def warn_of_sums(result: Importance, groups: Groups) -> None:
     )
     joint = worded("result.group(groups, how='joint') or ", "")
     warn(
-        f"{why}: the sum of a group's columns collects the noise of each of them and may hide what "
-        f"the group carries as one; {joint}{argument('units', 'groups')} scores it as one",
+        f"{why}: the sum of a group's columns collects the noise of each of them and may hide the "
+        f"signal of the group as a whole; {joint}{argument('units', 'groups')} scores it as one",
         InferenceWarning,
     )
 

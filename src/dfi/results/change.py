@@ -1,4 +1,4 @@
-"""What changed between two results: differences, whether any is real, and where they come from."""
+"""What changed between two results, whether it is real, and why."""
 
 from __future__ import annotations
 
@@ -145,7 +145,7 @@ class Change(Reported):
 
     @cached_property
     def latent(self) -> Change | None:
-        """The same about latent coordinates; None where the results have none."""
+        """The same for latent coordinates; None if the results have none."""
         parts = (self.before, self.after, self.difference, self.covariates, self.concept)
         before, after, difference, covariates, concept = (
             None if part is None else part.latent for part in parts
@@ -293,7 +293,7 @@ class Change(Reported):
 
     @validated
     def plot(self, *, top: int | None = 20, ax: Axes | None = None) -> Axes:
-        """Draw the changes with their intervals, and covariates and concept beside them.
+        """Draw the changes with their intervals, and their covariates and concept parts.
 
         Examples
         --------

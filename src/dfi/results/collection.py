@@ -1,4 +1,4 @@
-"""Importances of the same units side by side: by several methods, or under several settings."""
+"""Importances of the same units by several methods, or under several settings."""
 
 from __future__ import annotations
 
@@ -31,15 +31,15 @@ LEADING = 3
 """Units of each result that a printed collection names."""
 
 LEADING_SHARE = 0.1
-"""Share of the scores from which on a feature leads, and by which its share has to move."""
+"""Share of the scores that makes a feature a leading one, and the move that matters."""
 
 TABLE_OPTIONS = ("level", "alternative", "adjust", "expansion", "simultaneous")
-"""What :meth:`Results.table` hands on."""
+"""Options that :meth:`Results.table` passes on."""
 
 
 @dataclass(frozen=True)
 class MethodRecord:
-    """What one method is, and what it cost.
+    """A method and its cost.
 
     Attributes
     ----------

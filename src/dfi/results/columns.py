@@ -54,7 +54,7 @@ EVERYWHERE = (*TABLE, *TEXTS, *PAGE)
 
 @dataclass(frozen=True)
 class Column:
-    """A column: where it has ``ends``, texts write that interval behind the value.
+    """A column; if it has ``ends``, texts write that interval after the value.
 
     ``label`` is the heading for people where the key is none. A page sorts a column upward first
     where small values matter most.
@@ -121,11 +121,11 @@ UNITS = (
     Column("missing", "Share of the rows without a value.", "share", ("terminal", "page")),
     Column("certain", "Whether it is among the first k with confidence.", "flag", TABLE),
 )
-"""Units of a result: ``result.table()`` and ``result.top(k)``, and what pages show beside it."""
+"""Units of a result: ``result.table()`` and ``result.top(k)``, and further columns of pages."""
 
 RANKS = (
     FEATURE,
-    Column("rank", "Rank of the share; equal ones have the same.", "rank", TABLE),
+    Column("rank", "Rank of the share; ties share a rank.", "rank", TABLE),
     Column("rank_low", "Best rank that the unit may have.", "rank", TABLE),
     Column("rank_high", "Worst rank that the unit may have.", "rank", TABLE),
 )
@@ -202,12 +202,12 @@ CHANGES = (
     P_ADJ,
     Column(
         "covariates",
-        "What the features' distribution changed.",
+        "Part due to the distribution of the features.",
         ends=("covariates_low", "covariates_high"),
     ),
     Column(
         "concept",
-        "What the outcome's dependence on them changed.",
+        "Part due to how the outcome depends on them.",
         ends=("concept_low", "concept_high"),
     ),
     *(
@@ -239,7 +239,7 @@ LOCAL = (
 
 KEPT = (
     Column("units", "How many units are left.", "rank", TABLE),
-    Column("without", "The unit that this set leaves out next.", "name", TABLE),
+    Column("without", "The unit that is left out next.", "name", TABLE),
     Column("lost", "Share of the signal that is lost.", "share", TABLE),
     Column("se", "Standard error of the loss.", "share", TABLE),
     Column("at_most", "Upper end of the loss, one-sided.", "share", TABLE),
@@ -249,7 +249,7 @@ KEPT = (
 
 JOINS = (
     Column("members", "The units of the group.", "name", TABLE),
-    Column("similarity", "Least part of their signal that any two share.", "share", TABLE),
+    Column("similarity", "Smallest part of their signal that any two share.", "share", TABLE),
     Column("share", "Their combined share of the explained variance.", "share", TABLE),
     *(_OF_UNITS[key] for key in ("share_low", "share_high")),
 )
@@ -263,7 +263,7 @@ PAIRS = (
     replace(_BY_KEY["share"], meaning="Score of the pair over the explained variance."),
     *(_BY_KEY[key] for key in ("share_low", "share_high")),
     replace(
-        _BY_KEY["score"], meaning="What the pair explains beyond additive, in units of the loss."
+        _BY_KEY["score"], meaning="Joint effect of the pair beyond additive, in units of the loss."
     ),
     *(_BY_KEY[key] for key in ("se", "ci_low", "ci_high")),
     *(_OF_UNITS[key] for key in ("z", "p")),
@@ -275,9 +275,9 @@ PAIRS = (
 
 _PARTS: dict[str, tuple[str, str]] = {
     "share": ("Share of the explained variance: the sum of the three parts.", "the share's"),
-    "unique": ("What only the unit knows.", "the unique part's"),
+    "unique": ("Signal that only this unit carries.", "the unique part's"),
     "shared": (
-        "What correlated units contribute as well; below 0 for suppressors.",
+        "Signal that correlated units carry too; below 0 for suppressors.",
         "the shared part's",
     ),
     "interaction": ("The unit's part of all interactions.", "the interaction part's"),
@@ -330,7 +330,7 @@ def frame_of(
 
 
 def known(schema: Sequence[Column], rows: Sequence[Row], place: Place) -> list[Column]:
-    """Return the columns that a place shows and that some row has a value of."""
+    """Return the columns of a place in which some row has a value."""
     return [
         column
         for column in schema

@@ -1,4 +1,4 @@
-"""What leaves Python: files of our own and of Excel, runs of MLflow, plots and pages."""
+"""Exports: result files, Excel, MLflow, plots and pages."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _WIDEST = 60
 
 @exemplified
 class Exports(Asked):
-    """What becomes of an :class:`dfi.Importance` outside of Python: files, runs, plots, pages."""
+    """The exports of an :class:`dfi.Importance`: files, runs, plots, pages."""
 
     @validated
     def save(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> Path:

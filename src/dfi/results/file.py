@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from dfi.results.importance import Importance
 
 Json: TypeAlias = Any
-"""What JSON can say: dicts with string keys, lists, strings, numbers, booleans, None."""
+"""JSON values: dicts with string keys, lists, strings, numbers, booleans, None."""
 Arrays: TypeAlias = dict[str, NDArray[Any]]
 Test: TypeAlias = Callable[[Json], bool]
 Tests: TypeAlias = Mapping[str, Test]
@@ -82,7 +82,7 @@ class FileFormatError(ValueError):
 
 
 def describe_setting(value: object) -> str:
-    """Return a setting on one line: names as they are, functions by name, the rest by ``repr``."""
+    """Return a setting on one line: names unchanged, functions by name, the rest by ``repr``."""
     if isinstance(value, str):
         return value
     text = " ".join(repr(value).split())
@@ -125,7 +125,7 @@ def freeze(value: object, where: str) -> Json:
 
 
 def thaw(value: Json) -> Json:
-    """Undo :func:`freeze`: plain dicts and lists, as JSON and pickle want them."""
+    """Undo :func:`freeze`: plain dicts and lists, for JSON and pickle."""
     if isinstance(value, Mapping):
         return {key: thaw(item) for key, item in value.items()}
     if isinstance(value, tuple):
@@ -498,7 +498,7 @@ def _check_manifest(manifest: dict[str, Json]) -> None:
 def _check_quality(quality: dict[str, Json]) -> None:
     _check(quality, _IN_QUALITY, _IN_LATER_QUALITY)
     if (quality.get("auc") is None) != (quality.get("auc_se") is None):
-        raise ValueError("'auc' and 'auc_se' must be there together")
+        raise ValueError("'auc' and 'auc_se' must come together")
     for part in quality.get("by_outcome", {}).values():
         _check_quality(part)
 
@@ -512,7 +512,7 @@ def _check(record: Json, required: Tests, later: Tests) -> None:
 
 def _expect(record: Json, key: str, test: Test, *, optional: bool = False) -> None:
     if not isinstance(record, dict):
-        raise TypeError(f"{key!r} is looked for in {type(record).__name__!r} object")
+        raise TypeError(f"{key!r} is missing: {type(record).__name__} is not an object")
     if optional and key not in record:
         return
     if not test(record[key]):
@@ -549,7 +549,7 @@ _IN_LATER: Tests = {
     "components": lambda value: value is None or _list_of(_is_names)(value),
     "by_outcome": _is_list,
 }
-"""What manifests hold, and what those of the first formats do not."""
+"""Keys of manifests, and those that the first formats lack."""
 _IN_QUALITY: Tests = {
     **dict.fromkeys(("r2", "r2_spread", "mse", "outcome_variance"), _is_number),
     "r2_by_fold": _is_numbers,

@@ -1,4 +1,4 @@
-"""The result of a method: influence values by unit, with everything that follows from them."""
+"""The result of a method: influence values by unit, and all inference on them."""
 
 from __future__ import annotations
 
@@ -286,12 +286,12 @@ class Importance(Questions, Exports):
 
     @cached_property
     def findings(self) -> tuple[Finding, ...]:
-        """Everything that the result says of itself, the most severe first."""
+        """All findings about the result, the most severe first."""
         return findings_of(self)
 
     @cached_property
     def trust(self) -> Trust:
-        """How far it can be trusted: a grade, its reasons, and the same by feature."""
+        """How far to trust it: a grade, its reasons, and the same by feature."""
         return trust_of(self)
 
     @cached_property
@@ -567,7 +567,7 @@ class Importance(Questions, Exports):
 
     @validated
     def moments(self, sample: int = 0, *, random_state: int = 0) -> Importance:
-        """Return the same result without its rows: a few kilobytes for any number of rows.
+        """Return the same result without its rows: a few kilobytes, however many rows.
 
         Scores, standard errors, intervals, tests, groups and contrasts equal those of the rows up
         to rounding; simultaneous bands have the same law but other draws. Beyond 32 units the
@@ -749,7 +749,7 @@ def _checked_fields(result: Importance) -> dict[str, object]:
     unrelated = flags["unrelated"] & ~flags["degenerate"]
     if by_row[:, unrelated].any():
         moved = names[int(np.argmax(unrelated & by_row.any(axis=0)))]
-        raise ValueError(f"{moved!r} is called unrelated, but its influence values are not 0")
+        raise ValueError(f"{moved!r} is listed as unrelated, but its influence values are not 0")
     for name, part in result.by_outcome.items():
         if part.names != names:
             raise ValueError(f"the result of the outcome {name!r} is about other units")

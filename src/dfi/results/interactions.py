@@ -1,4 +1,4 @@
-"""Pairs of features: what they do together, with intervals, and what that rests on."""
+"""Pairs of features: their joint effects, with intervals."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ class Interactions(FrozenRecord):
 
     @validated
     def place_of(self, pair: Sequence[str]) -> int:
-        """Return the place of a pair, named in either order; one that is not here raises.
+        """Return the position of a pair, named in either order; raise if it was not scored.
 
         Parameters
         ----------

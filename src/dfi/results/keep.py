@@ -1,4 +1,4 @@
-"""Which units are enough, and what is lost without the others."""
+"""Which units are enough, and the loss without the others."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class KeepList(FrozenRecord):
         return np.asarray(self.at_most <= 1.0 - self.share)
 
     def as_dict(self) -> dict[str, object]:
-        """Return what it says as numbers, strings and lists: for JSON.
+        """Return it as numbers, strings and lists, for JSON.
 
         Examples
         --------

@@ -1,4 +1,4 @@
-"""A distribution by its levels, and its mean, its spread and its tails side by side."""
+"""A distribution by its levels, and its mean, spread and tails side by side."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def levels_of(result: Importance) -> tuple[tuple[float, ...], tuple[float, ...]]
     known = told.get("distribution") if isinstance(told, Mapping) else None
     if not isinstance(known, Mapping) or not result.by_outcome:
         raise ValueError(
-            "this result is not of a whole distribution: explain the target 'distribution'"
+            "this result does not explain a whole distribution: use the target 'distribution'"
         )
     return tuple(known["levels"]), tuple(known["thresholds"])
 

@@ -1,4 +1,4 @@
-"""Single rows: what each unit contributes to a prediction, and what that rests on."""
+"""Single rows: what each unit contributes to a prediction."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ __all__ = ["LocalAttributions", "positions_of", "value_text"]
 Layout = Literal["long", "wide"]
 
 SPREAD_WORDS = "spread over models fitted on disjoint halves of the rows"
-"""What the spread is, wherever it is shown."""
+"""The wording for the spread, wherever it is shown."""
 
 NO_SPREAD = "none: one model explains a row"
 
 MUCH_LEFT = 1.0
-"""Share of the predictions' deviation from which on interactions of higher order are much."""
+"""Higher-order interactions above this share of the predictions' deviation are large."""
 
 _WIDE = ("row", "base", "prediction", "higher_order")
 
@@ -329,7 +329,7 @@ def value_text(local: LocalAttributions, unit: int, place: int) -> str:
 
 
 def positions_of(rows: object, n_rows: int, name: str = "rows") -> Ints | None:
-    """Return positions in a table of ``n_rows``, as they were asked for; None for all."""
+    """Return positions in a table of ``n_rows``, in the order requested; None for all."""
     if rows is None:
         return None
     if isinstance(rows, slice):

@@ -10,14 +10,14 @@ if TYPE_CHECKING:
 
 
 SHOWN_ROWS = 10
-"""Units that a printed result has one by one."""
+"""Most units that a printed result lists."""
 
 FIGURE_SPACE = "\u2007"
 """A blank that is as wide as a digit."""
 
 
 def number(value: float | None) -> str:
-    """Return a number with four significant digits, thousands apart, a true minus sign."""
+    """Return a number with four significant digits, separated thousands and a true minus sign."""
     if value is None or not math.isfinite(value):
         return "–"
     if value == 0:
@@ -48,7 +48,7 @@ def decimals(values: Iterable[float | None]) -> int | None:
 
 
 def plain(value: float | None, places: int | None, *, thousands: str = "") -> str:
-    """Return a number with so many decimals, in powers of ten for None; a dash where unknown."""
+    """Return a number with a number of decimals, in powers of ten for None; a dash if unknown."""
     if value is None or not math.isfinite(value):
         return "–" if value is None or math.isnan(value) else f"{value:f}"
     if places is None:
@@ -58,7 +58,7 @@ def plain(value: float | None, places: int | None, *, thousands: str = "") -> st
 
 
 def aligned(rows: Sequence[Sequence[float | None]]) -> list[list[str]]:
-    """Return rows of numbers of one kind with as many decimals each, thousands apart."""
+    """Return rows of numbers of one kind with equal decimals and separated thousands."""
     places = decimals(value for row in rows for value in row)
 
     def text(value: float | None) -> str:
@@ -117,7 +117,7 @@ def intervals(
 
 
 def bare_percent(value: float | None) -> str:
-    """Return a share in percent with one decimal and without the sign, for columns of them."""
+    """Return a share in percent with one decimal and no sign, for columns."""
     if value is None or not math.isfinite(value):
         return "–"
     return plain(100.0 * value, 1).replace("-", "−")

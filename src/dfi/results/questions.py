@@ -1,4 +1,4 @@
-"""What a result answers further: groups, levels, single rows, short lists, pairs, splits.
+"""Further questions to a result: groups, levels, single rows, short lists, pairs, splits.
 
 Most of it asks the fitted models, which files and copies of a result do not hold.
 """
@@ -63,7 +63,7 @@ class ModelSource(Protocol):
 
 
 class Asked:
-    """A part of :class:`dfi.Importance` that has a room of its own."""
+    """A part of :class:`dfi.Importance` in its own module."""
 
     @property
     def _result(self) -> Importance:
@@ -79,7 +79,7 @@ class Questions(Asked):
         result = self._result
         if result.spec.get("method") != "dfi":
             raise ValueError(
-                f"{what} need a result of method 'dfi', but this one is of "
+                f"{what} need a result of method 'dfi', but this one is from "
                 f"{result.spec.get('method')!r}: {instead}"
             )
         if result.space == "latent":

@@ -1,4 +1,4 @@
-"""Units that pass a test given all others, with the error rate of the list held."""
+"""Units that pass a test given all others, with the error rate of the list controlled."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ RATES = {
     "holm": "probability of any false discovery, however the tests depend on each other",
     "bonferroni": "probability of any false discovery, however the tests depend on each other",
 }
-"""What an adjustment holds at ``alpha``."""
+"""The error rate that an adjustment controls at ``alpha``."""
 
 
 @exemplified
@@ -70,7 +70,7 @@ class Selection:
 
     @property
     def selected(self) -> tuple[str, ...]:
-        """The units that are selected, the smallest p-value first."""
+        """The selected units, the smallest p-value first."""
         order = np.argsort(self.p, kind="stable")
         return tuple(self.result.names[k] for k in order if self.p_adj[k] <= self.alpha)
 

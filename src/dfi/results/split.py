@@ -1,4 +1,4 @@
-"""Shares of features taken apart: unique, shared with others, and acting together with them."""
+"""Shares of features split into unique, shared and interaction parts."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ if TYPE_CHECKING:
     from dfi.inference.influence import InfluenceRows
 
 PARTS = ("unique", "shared", "interaction")
-"""What a share is the sum of."""
+"""The parts that add up to a share."""
 
 PARTNERS = 3
-"""Partners that a feature shares most with, which are named."""
+"""Number of partners that are named."""
 
 SMALLEST = 0.005
-"""Amounts below this share of the explained variance are not worth a name."""
+"""Smaller shares of the explained variance are not named."""
 
 
 @exemplified
@@ -142,7 +142,7 @@ class Split(FrozenRecord):
         Examples
         --------
         >>> split.rows()[1]["text"].split(",")[0]
-        'x1: nothing that only it knows'
+        'x1: nothing is unique to it'
         """
         columns = split_columns(self, self.level)
         order = np.argsort(-np.nan_to_num(columns["share"]), kind="stable")
@@ -183,8 +183,8 @@ def _sentence(row: Mapping[str, Any]) -> str:
     partners = row["partners"]
     whom = ", ".join(f"{name} ({percent(amount)})" for name, amount in partners)
     whom = partners[0][0] if len(partners) == 1 else whom
-    alone = f"{percent(row['unique'])} only it knows"
-    text = f"{row['name']}: {alone if row['unique_low'] > 0.0 else 'nothing that only it knows'}"
+    alone = f"{percent(row['unique'])} is unique to it"
+    text = f"{row['name']}: {alone if row['unique_low'] > 0.0 else 'nothing is unique to it'}"
     if row["shared"] < 0.0 and row["shared_high"] < 0.0:
         text += (
             f"; its shared part is below 0 ({percent(row['shared'])}): a suppressor, worth more "

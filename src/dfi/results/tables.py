@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from dfi.results.importance import Importance
 
 ShareOf = Literal["explained", "null", "sum"]
-"""What a share is of: what is explained, the null loss, the sum of the scores."""
+"""The total of a share: the explained loss, the null loss, or the sum of the scores."""
 
 NO_SIGNAL = "{} is not clearly above 0 (less than two standard errors)"
 
@@ -30,7 +30,7 @@ SHARE_COLUMNS = {"share": "share", "share_low": "ci_low", "share_high": "ci_high
 
 
 def place_of(name: object, names: Sequence[str]) -> int:
-    """Return the place of a unit; a name that is not there raises with those like it."""
+    """Return the position of a unit; raise for an unknown name, with similar ones."""
     if name in names:
         return list(names).index(str(name))
     first = f"; the first units are {', '.join(map(repr, names[:10]))}"
@@ -49,7 +49,7 @@ def total_estimate(result: Importance, column: int) -> Estimate | None:
 
 
 def headline(result: Importance) -> Influence:
-    """Return what units are ordered and ranked by: their parts of what is explained, or scores.
+    """Return the values that order and rank units: parts of the explained variance, or scores.
 
     Scores too where what is explained is not clear of 0, and no shares are shown.
     """
@@ -60,14 +60,14 @@ def headline(result: Importance) -> Influence:
 
 
 def order_of(result: Importance) -> Ints:
-    """Return the units as they are ranked, the largest first."""
+    """Return the units by rank, the largest first."""
     return np.argsort(-headline(result).mean, kind="stable")
 
 
 def ratios(
     result: Importance, of: ShareOf, parts: Floats, *, scores: bool = False
 ) -> Shares | None:
-    """Return combinations of units over a total; None where that is not known.
+    """Return combinations of units over a total; None if that is unknown.
 
     Of what is explained they are those of its parts, unless total effects (``scores``) are asked
     for. NaN where the total is not clearly above 0.
@@ -116,7 +116,7 @@ def contrast_of(result: Importance, of: ShareOf | None, signs: Floats) -> Estima
 
 
 def unknown_total(of: ShareOf) -> str:
-    """Say that a result does not hold a total."""
+    """Report that a result does not hold a total."""
     return (
         f"this result does not have the total that shares of {of!r} need (differences and files "
         "of earlier versions do not): use of='sum'"
@@ -180,7 +180,7 @@ def score_table(
 
 
 def full_table(result: Importance, **options: Any) -> dict[str, Floats]:
-    """Return the columns of :meth:`table`, the share first where it is known."""
+    """Return the columns of :meth:`table`, the share first if it is known."""
     shares = share_table(
         result,
         level=options.get("level"),

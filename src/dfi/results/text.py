@@ -1,4 +1,4 @@
-"""What a result says when it is printed."""
+"""The text of a printed result."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ if TYPE_CHECKING:
     from dfi.results.importance import Importance
 
 UNRELATED = "independent of every feature that the model uses"
-"""What a score of exactly 0 means, in the words of text, table and page."""
+"""The meaning of a score of exactly 0, in text, table and page."""
 
 BELOW_ZERO = "estimates below 0 are noise: the true value is 0 or a little above"
-"""What a negative estimate of what cannot be negative is, below the tables that show one."""
+"""The note on negative estimates, below tables that show one."""
 
 SEEN = "being missing counts as a value"
 """What the score of a column with missing values means."""
@@ -79,7 +79,7 @@ def result_text(result: Importance) -> str:
 
 
 def average_effects(result: Importance) -> str:
-    """Return the average effect, of each arm or outcome where there are several; empty if none."""
+    """Return the average effect, of each arm or outcome if there are several; empty if none."""
     parts = result.by_outcome or {"": result}
     found = {name: part.diagnostics.get("average effect") for name, part in parts.items()}
     told = [
@@ -112,7 +112,7 @@ def _next_text(result: Importance) -> str | None:
 
 
 def dependence_text(result: Importance) -> str | None:
-    """Say that latent coordinates stay dependent where the verdict does not."""
+    """Report latent coordinates that stay dependent, unless the verdict does."""
     for finding in result.findings:
         said = finding in result.trust.reasons
         if finding.kind == "dependence" and finding.remedy and not said:
@@ -136,7 +136,7 @@ _EXPLAINED = {
 
 
 def everyday_text(result: Importance) -> str | None:
-    """Say what was done to the columns of a raw frame; None where nothing was."""
+    """Report what was done to the columns of a raw frame; None if nothing was."""
     done = result.spec.get("everyday")
     if not isinstance(done, MappingProxyType):
         return None
@@ -153,14 +153,14 @@ def everyday_text(result: Importance) -> str | None:
 
 
 def missing_shares(result: Importance) -> dict[str, float]:
-    """Return the share of the rows in which each column with missing values is missing."""
+    """Return the share of missing rows of each column with missing values."""
     missing = result.spec.get("missing")
     found = missing.get("share") if isinstance(missing, MappingProxyType) else None
     return dict(found or {})
 
 
 def missing_text(result: Importance) -> str | None:
-    """Say how much is missing and what scores then mean; None where nothing is."""
+    """Report how much is missing and what scores then mean; None if nothing is."""
     missing = result.spec.get("missing")
     if not isinstance(missing, MappingProxyType):
         return None

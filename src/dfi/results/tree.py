@@ -1,4 +1,4 @@
-r"""The tree of units by the signal that they share.
+r"""The tree of units by shared signal.
 
 Coordinate ``j`` has the part :math:`V_j` of what is explained, and unit ``l`` expresses the share
 :math:`W_{lj}` of it (its attribution weight, :math:`L_{lj}^2`; the units' shares are
@@ -111,7 +111,7 @@ class SignalTree(FrozenRecord):
 
     @validated
     def cut(self, share: float = 0.5) -> dict[str, list[str]]:
-        """Return the groups in which every two units share at least that part of their signal.
+        """Return groups in which any two units share at least this part of their signal.
 
         Parameters
         ----------
@@ -179,9 +179,9 @@ class SignalTree(FrozenRecord):
 
     def __repr__(self) -> str:
         some = self.similarity >= SLIGHT
-        lines = [f"SignalTree: {len(self.names)} units by the signal that they share"]
+        lines = [f"SignalTree: {len(self.names)} units by shared signal"]
         if not some.any():
-            return f"{lines[0]}: none share any"
+            return f"{lines[0]}: none is shared"
         cells = [
             [
                 shorten(" + ".join(group), LINE_WIDTH),
@@ -205,13 +205,13 @@ SHARES = ("share", "share_low", "share_high")
 LINE_WIDTH = 60
 """Characters of the units of a group in a printed tree."""
 ROOM = 0.1
-"""How much less similar the next join must be for a number to stand between."""
+"""How much less similar the next join must be for a number to fit in between."""
 SLIGHT = 0.005
 """Similarity below which joins are not worth a line."""
 
 
 def groups_of(links: Ints) -> list[list[int]]:
-    """Return the places of the units in each group that joins, ascending."""
+    """Return the positions of the units in each joined group, ascending."""
     count = len(links) + 1
     groups: list[list[int]] = [[k] for k in range(count)]
     for first, second in links.tolist():
@@ -255,7 +255,7 @@ def branches(tree: SignalTree) -> list[Bracket]:
 
 
 def signal_similarities(weights: Floats, signal: Floats, clear: Array) -> Floats:
-    """Return the part of their signal that every two units express; 0 where one is not clear."""
+    """Return the part of their signal that any two units share; 0 if one is not clear."""
     expressed = np.where(np.asarray(clear)[:, None], weights, 0.0) * signal
     amount = expressed.sum(axis=1)
     found = np.eye(len(amount))

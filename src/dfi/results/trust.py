@@ -1,4 +1,4 @@
-"""How far a result can be trusted: one grade, and the findings that it follows from.
+"""How far to trust a result: one grade, and the findings behind it.
 
 Findings of a method come with the result; those that any result has (its model, its clusters, its
 repeated splits) are added here. A feature is as sound as the result and its own findings are. The
@@ -32,7 +32,7 @@ GRADES: dict[Severity, Grade] = {
     "care": "with care",
     "distrust": "do not rely on it",
 }
-"""What the most severe finding makes of what it is about."""
+"""The grade that the most severe finding gives."""
 
 SHOWN_REASONS = 2
 """Reasons that one line has room for."""
@@ -99,7 +99,7 @@ class Trust:
 
 
 def findings_of(result: Importance) -> tuple[Finding, ...]:
-    """Return everything that a result says of itself, the most severe first."""
+    """Return all findings about a result, the most severe first."""
     rules = (_clusters,) if result.difference else RULES
     own = (rule(result) for rule in rules)
     found = [*(finding for finding in own if finding is not None), *_stored(result)]
@@ -134,7 +134,7 @@ def of_groups(result: Importance, groups: Groups) -> list[dict[str, object]]:
 
 
 def of_both(first: Importance, second: Importance) -> list[dict[str, object]]:
-    """Return what limits either of two results as the findings of their difference."""
+    """Return the findings that limit either of two results, as those of their difference."""
     found: dict[str, Finding] = {}
     for finding in (*first.findings, *second.findings):
         if finding.severity != "note" and finding.kind != "clusters":
@@ -185,7 +185,7 @@ def _model(result: Importance) -> Finding | None:
 
 
 CLEAR = 2.0
-"""Standard errors above 0 from which on what is explained is clear."""
+"""Standard errors above 0 that make the explained variance clear."""
 
 
 def _unclear(result: Importance) -> Finding | None:
@@ -244,12 +244,12 @@ def _clusters(result: Importance) -> Finding | None:
         what,
         {"degrees": degrees},
         f"Intervals and tests use a t distribution with {degrees:.0f} degrees of freedom"
-        + ", and may be too short all the same" * few,
+        + ", and may still be too short" * few,
     )
 
 
 SPLITS = 0.5
-"""Share of a score's variance that comes from the splits from which on it depends on them."""
+"""Share of a score's variance from splits above which it depends on them."""
 
 
 def _splits(result: Importance) -> Finding | None:
@@ -327,4 +327,4 @@ def _gathered(result: Importance) -> Finding | None:
 
 
 RULES = (_model, _unclear, _folds, _clusters, _splits, _errors, _intervals, _gathered)
-"""What any result is asked."""
+"""The checks of any result."""

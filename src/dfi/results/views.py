@@ -1,4 +1,4 @@
-"""What plots, reports and the command line show of results: numbers and text, nothing drawn."""
+"""The numbers and text behind plots, reports and the command line."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ SPACES = {
     "latent": ("latent coordinate", "latent coordinates"),
     "group": ("group", "groups"),
 }
-"""What the units of a result are called: one of them, several."""
+"""Words for one unit of a result, and for several."""
 UNATTRIBUTED = (
     "overlapping groups have joint scores in the latent space, which are not attributed: shared "
     "columns count in each of their groups"
@@ -160,7 +160,7 @@ def share_columns(result: Importance, **options: Any) -> Columns:
 
 
 def finite(value: float) -> float | None:
-    """Return a number, or None for what JSON does not know."""
+    """Return a number, or None if JSON has no such number."""
     value = float(value)
     return value if math.isfinite(value) else None
 
@@ -243,7 +243,7 @@ def class_columns(result: Importance, top: int | None = None) -> Columns:
 
 
 def latent_measures(result: Importance) -> Columns:
-    """Return what is left in the latent coordinates: measure, value and what chance reaches.
+    """Return the dependence that remains in latent coordinates: measure, value, chance level.
 
     Chance reaches the level of the largest correlation in one table of 20, that of the classifier
     in one of 100, and that of a margin in one margin (of however many) of 20.
@@ -295,7 +295,7 @@ def group_scores(result: Importance) -> str | None:
 
 
 def members_of(result: Importance) -> Plain:
-    """Return what units of several columns, levels or missing values consist of, by name."""
+    """Return the contents of units of several columns, levels or missing values, by name."""
     units = thaw(result.diagnostics.get("units"))
     return {name: units[name] for name in result.names if name in units} if units else {}
 
@@ -420,7 +420,7 @@ def component_blocks(result: Importance) -> list[Block] | None:
 
 
 def read_results(results: ResultsByLabel) -> dict[str, Importance]:
-    """Return results by label, or raise where they are not of the same units."""
+    """Return results by label, or raise if their units differ."""
     if not isinstance(results, Mapping):
         raise TypeError(
             f"pass {{label: result, ...}} or a comparison, got {type(results).__name__}"

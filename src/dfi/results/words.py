@@ -1,4 +1,4 @@
-"""What outcomes, losses and shares are called, from the specification of a result."""
+"""The words for outcomes, losses and shares, from the specification of a result."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from dfi._models.quality import Quality
     from dfi.inference.tests import Estimate
 
-"""What the first number of a unit is."""
+"""The first number of a unit."""
 
 VARIANCE = "variance of the outcome"
 _NUMBERS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
@@ -25,7 +25,7 @@ _SQUARES = ("squared-error", "brier")
 
 @dataclass(frozen=True)
 class OutcomeWords:
-    """What is explained: its name, its kind, its classes and the one that a score is of.
+    """The outcome: its name, its kind, its classes and the explained one.
 
     ``levels``: of a distribution, in the place of classes.
     """
@@ -38,7 +38,7 @@ class OutcomeWords:
 
     @property
     def text(self) -> str | None:
-        """What is explained beyond a name: the class, the classes; None for a plain quantity."""
+        """The explained class or classes; None for a plain quantity."""
         if self.kind == "binary" and self.positive is not None:
             return f"probability of {self.positive}"
         if self.kind == "count":
@@ -68,7 +68,7 @@ class OutcomeWords:
         return "outcomes" if self.kind == "several" else "classes"
 
     def subject(self, target: str | None) -> str:
-        """Return what a sentence or a title is about: ``the probability of Yes (default)``."""
+        """Return the subject of a sentence or a title: ``the probability of Yes (default)``."""
         name = target or self.name
         if self.kind == "binary" and self.positive is not None:
             return f"{name} = {self.positive}" if name else f"the probability of {self.positive}"
@@ -76,7 +76,7 @@ class OutcomeWords:
 
 
 def outcome_of(spec: Mapping[str, object], parts: Iterable[str] = ()) -> OutcomeWords | None:
-    """Return the outcome that a specification tells of; None for older files.
+    """Return the outcome of a specification; None for older files.
 
     ``parts`` are the names of its classes, or of several outcomes, where it does not say them.
     """
@@ -98,7 +98,7 @@ def outcome_of(spec: Mapping[str, object], parts: Iterable[str] = ()) -> Outcome
 
 
 def name_of(spec: Mapping[str, object]) -> str | None:
-    """Return what the outcome is called; None where it came without a name."""
+    """Return the name of the outcome; None if it has none."""
     told, outcome = spec.get("target"), outcome_of(spec)
     name = told if isinstance(told, str) else "" if outcome is None else outcome.name
     return None if name in ("", "y") else name
@@ -119,7 +119,7 @@ def is_square(spec: Mapping[str, object]) -> bool:
 
 
 def explained_of(spec: Mapping[str, object]) -> str:
-    """Return what shares are of, in words."""
+    """Return the words for the total that shares divide."""
     return "the explained variance" if is_square(spec) else "the explained loss"
 
 
@@ -132,14 +132,14 @@ def unit_of(spec: Mapping[str, object]) -> str:
 
 
 def variance_of(spec: Mapping[str, object], target: str | None) -> str:
-    """Return what scores of squared error are measured in, with the outcome's own name."""
+    """Return the unit of squared-error scores, with the outcome's name."""
     if not target:
         return VARIANCE
     return f"variance of the {target}" if is_effect(spec) else f"variance of {target}"
 
 
 def null_of(spec: Mapping[str, object], target: str | None = None) -> str:
-    """Return what scores of everything could add up to without interactions, in words."""
+    """Return the words for the null loss, which scores could reach without interactions."""
     loss = loss_of(spec)
     if is_effect(spec):
         # most of it is noise: it is not the variance of the effect
@@ -161,7 +161,7 @@ def null_label(spec: Mapping[str, object]) -> str:
 
 
 def quality_text(quality: Quality) -> str:
-    """Return how good the model was on one line: skill, its spread, the area where there is one."""
+    """Return the model's quality in one line: skill, its spread, and the area if there is one."""
     text = f"{quality.skill_name} {skill_text(quality.skill)}"
     if math.isfinite(quality.skill_spread):
         text += f" (spread over folds {skill_text(quality.skill_spread)})"
@@ -175,8 +175,8 @@ def quality_text(quality: Quality) -> str:
 
 _WHY = {
     "precise": "the errors are small enough",
-    "asked for": "as many as were asked for",
-    "time": "the time was up",
+    "asked for": "the requested number",
+    "time": "the time limit was reached",
     "interrupted": "the run was interrupted",
     "all rows in memory": "all rows in memory",
     "memory": "more would exceed the memory limit of influence values",
@@ -184,7 +184,7 @@ _WHY = {
 
 
 def sample_text(spec: Mapping[str, object]) -> str:
-    """Return how many rows were explained and why no more; empty where all were."""
+    """Return how many rows were explained and why no more; empty if all were."""
     rows, of = spec.get("explained_rows"), spec.get("explained_of")
     if not (isinstance(rows, int) and isinstance(of, int)) or rows >= of:
         return ""
@@ -193,9 +193,9 @@ def sample_text(spec: Mapping[str, object]) -> str:
 
 
 def interaction_text(found: Estimate, spec: Mapping[str, object]) -> str:
-    """Say how much of what is explained features do together, not each for itself."""
+    """Report the share of interactions in the explained variance."""
     if found.ci_high <= 0.0:
-        return "No interactions are seen."
+        return "No interactions were found."
     interval = f"{percent(max(found.ci_low, 0.0))} to {percent(found.ci_high)}"
     return (
         f"Interactions: at most {percent(max(found.value, 0.0))} of {explained_of(spec)} "

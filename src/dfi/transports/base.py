@@ -1,4 +1,4 @@
-r"""What a transport is: a specification that is fitted to rows, and what a fitted one can do.
+r"""Transports: a specification that is fitted to rows, and the fitted map.
 
 A :class:`Transport` is part of the estimand: its parameters, and which options of a call it
 honours. Fitted to rows (:meth:`Transport.fit_matrix`) it becomes a :class:`FittedTransport`, which
@@ -85,7 +85,7 @@ class TransportChoice:
         return {"chosen": self.design.name, "why": list(self.reasons), **self.numbers}
 
     def finding(self) -> Finding:
-        """Return the choice as a result says it of itself."""
+        """Return the choice as a finding about the result."""
         what = f"{argument('transport', 'auto')} took {self.design.name!r}: "
         return Finding("transport", "note", what + "; ".join(self.reasons), self.numbers)
 
@@ -173,7 +173,7 @@ class Transport(TransformerMixin, BaseEstimator):
             )
 
     def check(self, *, transport_error: str, integration: Quadrature) -> None:
-        """Raise if an option of a call is not honoured by this transport."""
+        """Raise if this transport does not support an option of a call."""
         if transport_error in STRAIGHT_ONLY and not self.straight:
             raise ValueError(
                 f"transport_error={transport_error!r} is about straight lines, which "
@@ -193,7 +193,7 @@ class Transport(TransformerMixin, BaseEstimator):
         columns: Sequence[Column],
         seed: np.random.SeedSequence,
     ) -> TransportChoice:
-        """Return the transport to fit to these rows: itself, unless the data are to decide."""
+        """Return the transport to fit to these rows: itself, unless the data decide."""
         del matrix, weights, constant, columns, seed
         return TransportChoice(self)
 
@@ -219,7 +219,7 @@ class Transport(TransformerMixin, BaseEstimator):
     def fit_blocks(
         self, matrix: Floats, weights: Weights, constant: Bools, columns: Sequence[Column]
     ) -> FittedTransport:
-        """Fit the transport for sets of units that are scored as one, where it can."""
+        """Fit the transport for sets of units that are scored as one, if supported."""
         return self.fit_matrix(matrix, weights, constant, columns=columns)
 
     def by_sample(self) -> Transport:
@@ -235,7 +235,7 @@ class Transport(TransformerMixin, BaseEstimator):
         like: FittedTransport | None = None,
         every_block: bool = False,
     ) -> FittedTransport:
-        """Fit the transport to rows wherever they are.
+        """Fit the transport to rows, in memory or not.
 
         With ``every_block``, for sets of units that are scored as one (:meth:`fit_blocks`). Here
         all rows are put together in memory: those of a matrix, and of a small table.
@@ -247,7 +247,7 @@ class Transport(TransformerMixin, BaseEstimator):
         return self.fit_matrix(matrix, weights, constant, columns=columns, like=like)
 
     def check_source(self, source: RowSource) -> None:
-        """Raise if the rows are not in memory, and are needed there."""
+        """Raise if the rows must be in memory and are not."""
         if not isinstance(source, MatrixSource) and source.n_rows > rows_in_blocks.LARGE_ROWS:
             raise ValueError(
                 f"{argument('transport', self.name)} needs all rows in memory, but the "
@@ -377,7 +377,7 @@ class Transport(TransformerMixin, BaseEstimator):
 
 
 class FittedTransport(ABC):
-    """A transport that was fitted to rows."""
+    """A transport fitted to rows."""
 
     refits_for_error: ClassVar[bool] = True
     """Whether its own error is found by refits, not by a formula."""
@@ -415,7 +415,7 @@ class FittedTransport(ABC):
 
         @property
         def missed(self) -> Floats | None:
-            """How much each coordinate's component may depend on the rest without being found.
+            """How much each coordinate's component may depend on the rest without detection.
 
             An upper limit of the squared multiple correlation.
             """
@@ -475,12 +475,12 @@ class FittedTransport(ABC):
         return np.arange(self.n_latent)
 
     def undecoded(self, matrix: Floats, orders: Ints) -> Floats | float:
-        """Return what ``decode`` leaves out of rows, each unit of them from a row in ``orders``."""
+        """Return the part of rows that ``decode`` leaves out, units from the rows in ``orders``."""
         del matrix, orders
         return 0.0
 
     def even_shares(self) -> Floats:
-        """Return what each unit receives of each latent one, up to a factor."""
+        """Return the share of each latent unit that each unit receives, up to a factor."""
         raise TypeError(f"{type(self).__name__} has no straight lines")
 
     def why_unprobed(self, n_rows: int) -> str | None:
@@ -511,7 +511,7 @@ class FittedTransport(ABC):
 
     @abstractmethod
     def encode(self, matrix: Floats, generator: np.random.Generator | None = None) -> Floats:
-        """Return latent rows (n, d); the generator serves what is random in it."""
+        """Return latent rows (n, d); the generator makes any random draws."""
 
     @abstractmethod
     def decode(self, latent: Floats) -> Floats:
@@ -560,7 +560,7 @@ class FittedTransport(ABC):
         return np.asarray(np.einsum("itl,t->il", slope**2, weights))
 
     def diagnostics(self, owner: Ints) -> Plain:
-        """Return what a result reports of the fit; ``owner`` is the unit of each coordinate."""
+        """Return the fit's diagnostics; ``owner`` is the unit of each coordinate."""
         del owner
         return {}
 
@@ -577,10 +577,10 @@ class FittedTransport(ABC):
 
     @abstractmethod
     def plain_scores(self, task: Task) -> Scores:
-        """Score the held-out rows of every fold, the transport taken as known."""
+        """Score the held-out rows of every fold, treating the transport as known."""
 
     def own_error(self, scores: Scores, task: Task) -> Scores | None:
-        """Add the transport's own error where it is derived; None asks for the jackknife."""
+        """Add the transport's own error if it is derived; None asks for the jackknife."""
         del scores, task
         return None
 
@@ -597,7 +597,7 @@ def gathered(source: RowSource) -> tuple[Floats, Weights]:
 
 
 def repeated_rows(weights: Weights) -> Ints | None:
-    """Return each row as often as it counts; None for sampling weights and for too many rows."""
+    """Return each row repeated by its count; None for sampling weights and too many rows."""
     if weights.kind != "frequency":
         return None
     if weights.total > max(MOST_REPEATED, 2 * int(np.count_nonzero(weights.values))):
@@ -654,7 +654,7 @@ def jackknifed(
 
 
 def refitted(design: Transport, task: Task, keep: Ints, like: Fitted) -> Fitted:
-    """Fit a design again to some of the rows, to what it was for all (``like``)."""
+    """Refit a design to some of the rows, close to the full fit (``like``)."""
     rows = task.rows[keep]
     found = design.fit_matrix(
         task.matrix[rows], task.weights.take(rows), task.constant, columns=task.columns, like=like

@@ -377,7 +377,7 @@ class EntropicOT(Transport):
 
 
 def too_small_message(size: float, limit: float, n: int, d: int, epsilon: float) -> str:
-    """Return that the kernel sees too few rows, and what would work."""
+    """Report that the kernel averages over too few rows, and what would work."""
     enough = epsilon_for(n, d, limit)
     if enough is not None and enough > epsilon:
         remedy = f"epsilon = {enough:g} or more would do for {n} rows of {d} columns"
@@ -397,7 +397,7 @@ def _positive(value: object) -> bool:
 
 @dataclass(frozen=True)
 class Solution:
-    r"""Potentials of a solved problem, and how well it is solved.
+    r"""Potentials of a solved problem, and the accuracy of the solution.
 
     :math:`\gamma_{im} = a_i b_m \exp\{(f_i + g_m - \|x_i - z_m\|^2)/\varepsilon\}` with ``rows``
     :math:`f` and ``targets`` :math:`g`. ``error`` is :math:`\sum_i |\sum_m \gamma_{im} - a_i|`; the

@@ -256,7 +256,7 @@ Kept = TypeVar("Kept", "Ints", "Floats")
 
 
 class Selected(NamedTuple):
-    """What was selected on all rows, and is kept in refits without some of them."""
+    """Choices made on all rows, which refits without some rows keep."""
 
     labels: Ints | None = None
     missed: Floats | None = None
@@ -276,7 +276,7 @@ def selected_units(like: FittedTransport | None, owner: Ints) -> Selected:
 
 
 class Whitening(Transport):
-    """What whitenings share, of features or of their normal scores."""
+    """Base of whitenings, of features or of their normal scores."""
 
     reference: ReferenceKind | Literal["auto"]
     components: Components
@@ -373,7 +373,7 @@ class _LinearDesign(Whitening):
         return found.with_law(self._law(found, rows))
 
     def check_source(self, source: RowSource) -> None:
-        """Take rows wherever they are."""
+        """Fit to rows, in memory or not."""
 
     def fit_source(
         self,

@@ -1,4 +1,4 @@
-r"""What held-out rows say: which columns ask for normal scores, and how far a potential may bend.
+r"""Choices by held-out rows: which columns get normal scores, and how far a potential may bend.
 
 A margin is bent where normal scores gain more than :data:`MARGIN_ERRORS` standard errors of
 log-likelihood on 30 % of the rows. Penalties are compared on the same rows, with these margins and
@@ -44,14 +44,14 @@ SEARCHED = 120
 
 @dataclass(frozen=True)
 class Gain:
-    """What a map gains in log-likelihood on held-out rows, a row on average, and its error."""
+    """A map's mean gain in log-likelihood per held-out row, and its error."""
 
     mean: float
     error: float
 
     @classmethod
     def of(cls, gains: Floats, mass: Floats) -> Gain:
-        """Average the gains of rows, none by more than :data:`MOST_OF_A_ROW`."""
+        """Average the gains of rows, each capped at :data:`MOST_OF_A_ROW`."""
         gains = np.clip(gains, -MOST_OF_A_ROW, MOST_OF_A_ROW)
         share = mass / mass.sum()
         mean = float(share @ gains)
@@ -67,7 +67,7 @@ class Gain:
 
 @dataclass(frozen=True)
 class Search:
-    """What held-out rows say: the columns that ask for normal scores, and the best penalty.
+    """Choices by held-out rows: the columns that get normal scores, and the best penalty.
 
     ``asked`` columns are clearly likelier as normal scores on their own; ``margins`` are those of
     the likeliest map, ``gain`` what it gains over the linear map, ``beyond`` what the potential
@@ -169,7 +169,7 @@ def _penalties(white: Floats, mass: Floats, cut: int) -> Iterator[tuple[float, F
 
 
 def extended(margin: Margin, values: Floats) -> tuple[Floats, Floats]:
-    """Return normal scores, straight on beyond the outermost values, and their slopes."""
+    """Return normal scores, linear beyond the outermost values, and their slopes."""
     spacing = np.diff(margin.scores) / np.diff(margin.values)
     cell = np.clip(np.searchsorted(margin.values, values) - 1, 0, len(spacing) - 1)
     return margin.scores[cell] + spacing[cell] * (values - margin.values[cell]), spacing[cell]

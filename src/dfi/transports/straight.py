@@ -192,7 +192,7 @@ class StraightTransport(FittedTransport):
         )
 
     def own_error(self, scores: Scores, task: Task) -> Scores | None:
-        """Add the derived terms, or refits where no sensitivity is to be trusted."""
+        """Add the derived terms, or refits if no sensitivity can be trusted."""
         lines, names = scores.straight, task.names_at(self.geometry.active)
         if not self.correlations.of_sample or self._only_refits(task.loss):
             found = self.jackknife(scores, task)

@@ -1,4 +1,4 @@
-"""Line moments of all classes, kept for the classes that are asked for next.
+"""Line moments of all classes, kept for the classes that follow.
 
 The kernel for a softmax gives the moments of every class in one sweep of a line. Callers explain
 one class after another, each by line models of its own, along the same lines: what the first class
@@ -38,7 +38,7 @@ Key = tuple[int, bytes, bytes]
 
 
 def digest(parts: Iterable[object]) -> bytes:
-    """Return a short name of arrays and plain values, equal only where they are."""
+    """Return a digest of arrays and plain values, equal only if they are."""
     name = blake2b(digest_size=16)
     for part in parts:
         if isinstance(part, np.ndarray):
@@ -51,7 +51,7 @@ def digest(parts: Iterable[object]) -> bytes:
 
 
 def digest_of_trees(ensemble: TreeEnsemble, categories: Iterable[Category]) -> bytes:
-    """Return the name of an ensemble of all classes, whichever of them is explained."""
+    """Return the digest of an ensemble of all classes, whichever of them is explained."""
     parts: list[object] = [
         *(ensemble.feature, ensemble.threshold, ensemble.left, ensemble.right, ensemble.value),
         *(ensemble.roots, ensemble.n_features),
@@ -75,7 +75,7 @@ def _digest_of_law(reference: Reference) -> bytes:
 
 @dataclass
 class MomentCache:
-    """Moments by what they were computed from, up to a number of bytes; safe among threads."""
+    """Moments by their inputs, up to a number of bytes; thread-safe."""
 
     most_bytes: int = MOST_BYTES
 
@@ -88,7 +88,7 @@ class MomentCache:
         self._numbers = itertools.count()
 
     def owner(self, model: object) -> int | None:
-        """Return the number of a fitted model, None for one that cannot be referred to weakly."""
+        """Return the number of a fitted model, None if it cannot be referenced weakly."""
         with self._lock:
             known = self._owners.get(id(model))
             if known is not None and known[0]() is model:
@@ -102,7 +102,7 @@ class MomentCache:
         return number
 
     def moments(self, key: Key, make: Callable[[], LineMoments]) -> LineMoments:
-        """Return what was kept, or make it and keep it. Two threads may both make the same."""
+        """Return the cached value, or compute and cache it; two threads may compute the same."""
         with self._lock:
             found = self._found.get(key)
         if found is None:
@@ -111,7 +111,7 @@ class MomentCache:
         return found
 
     def forget(self, owner: int) -> None:
-        """Drop the moments of a model that is no more."""
+        """Drop the moments of a model that no longer exists."""
         with self._lock:
             for key in [key for key in self._found if key[0] == owner]:
                 self._bytes -= _size(self._found.pop(key))

@@ -148,7 +148,7 @@ def line_moments(
     n_threads: int | None = None,
     nodes: Nodes | None = None,
 ) -> LineMoments:
-    """Return exact moments along each line, by the quickest kernel that gives what is asked."""
+    """Return exact moments along each line, by the fastest kernel that applies."""
     needs_merging = ensemble.link != "identity"
     nodes = nodes or lay_out(ensemble, categories, lines.points.shape[1])
     if kernel is None and categories:
@@ -378,7 +378,7 @@ def _leaving(
 
 @dataclass
 class Merging:
-    """What merges the jumps of an ensemble, with memory that tasks hand to each other.
+    """Merges the jumps of an ensemble, with memory that tasks pass on.
 
     A task that takes memory of its own pays as much for its pages as for what it does in them.
     """

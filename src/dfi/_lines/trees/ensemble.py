@@ -1,4 +1,4 @@
-r"""A tree ensemble as flat arrays, whatever library grew it, and what it sees of levels.
+r"""A tree ensemble as flat arrays, from any library, and how it sees levels.
 
 Every supported library decides a split by its own rule (``float32(x) <= c``, ``float32(x) < c``,
 ``x <= c``). All of them are monotone in the float64 number ``x``, so each is the same as
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 Link = Literal["identity", "logistic", "exp", "softmax"]
 
 OUTSIDE = 1e100
-"""What lies beyond every threshold, wherever a line takes it: kernels keep those within 1e50."""
+"""A value beyond every threshold, anywhere on a line: kernels keep thresholds within 1e50."""
 
 TWO = 2
 """Classes of a binary outcome."""
@@ -334,7 +334,7 @@ def at_midpoints(ensemble: TreeEnsemble, levels: Levels) -> TreeEnsemble:
 
 @dataclass(frozen=True, eq=False)
 class Category:
-    """A column decoded to levels where lines are cut, and what trees see of it.
+    """A column decoded to levels where lines are cut, and how trees see it.
 
     The columns ``positions`` (k,) of a row decide between the ``k`` observed levels: the largest of
     the entries ``shift + scale * column`` does. The trees' ``columns`` (c,) depend on the level
@@ -368,7 +368,7 @@ def category_of(levels: Block | Grid, columns: Ints, values: Floats) -> Category
 def follow_gaps(
     ensemble: TreeEnsemble, levels: Levels
 ) -> tuple[TreeEnsemble, tuple[Category, ...]]:
-    """Return trees whose splits send missing values where they go, and what decides it on a line.
+    """Return trees whose splits route missing values, and the rule that decides it on a line.
 
     Missing or not are two levels, by the indicator. A split on the value becomes one on either of
     two copies of it, which move with the value where it is there; where it is missing one of them

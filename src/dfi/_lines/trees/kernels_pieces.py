@@ -44,7 +44,7 @@ class Cuts(NamedTuple):
         return 1 + len(self.position)
 
     def width(self, n_columns: int) -> int:
-        """Return how many columns trees see of rows of so many."""
+        """Return how many columns trees see in rows of a given width."""
         return n_columns + len(self.source) + len(self.value)
 
 

@@ -54,7 +54,7 @@ DIFFERS = "the trees as read differ from the model's own predictions by {:.1e} o
 
 
 class ExplainedClass(TypedDict):
-    """What is explained of a classifier: the class ``column``, by its log-odds where ``margin``."""
+    """The explained part of a classifier: the class ``column``, as log-odds if ``margin``."""
 
     column: int
     margin: bool
@@ -146,7 +146,7 @@ def tree_lines(
     column: int = 1,
     margin: bool = False,
 ) -> TreeLines | None:
-    """Return a fitted model's exact line means, or None where it has none."""
+    """Return a fitted model's exact line means, or None if it has none."""
     ensemble, reason = read_trees(model, column=column, margin=margin)
     if ensemble is not None:
         try:

@@ -1,4 +1,4 @@
-"""Trees behind steps that act on each column alone and never turn its order around.
+"""Trees behind steps that act on each column alone and never reverse its order.
 
 Such a step ``g`` maps a split ``g(x) <= c`` to ``x <= c'`` with ``c'`` the largest number that
 ``g`` does not take above ``c``. It is found by bisection over the floating-point numbers
@@ -118,7 +118,7 @@ def _encoded_widths(encoder: OneHotEncoder | OrdinalEncoder) -> list[int]:
     ]
     require(
         sum(widths) == len(encoder.get_feature_names_out()),
-        "OneHotEncoder makes other columns than its levels imply",
+        "OneHotEncoder makes columns that do not match its levels",
     )
     return widths
 

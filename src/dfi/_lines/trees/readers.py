@@ -1,4 +1,4 @@
-"""Read fitted models into flat arrays, and check that they are the same function.
+"""Read fitted models into flat arrays, and check that both predict the same.
 
 scikit-learn's models are read from their public arrays. Decision trees, forests and
 ``GradientBoosting*`` compare ``float32(x) <= c``; ``HistGradientBoosting*`` compares ``x <= c`` in
@@ -193,9 +193,9 @@ def scaled_trees(
     if not shrinkage and factor == 1.0:
         return ensemble
     if not shrinkage:
-        require(margin or ensemble.link != "identity", "a sum without a link is not tempered")
+        require(margin or ensemble.link != "identity", "a sum without a link cannot be tempered")
         return ensemble.tempered(factor)
-    require(ensemble.link == "identity" and not margin, "only a sum of shares is shrunk")
+    require(ensemble.link == "identity" and not margin, "only a sum of shares can be shrunk")
     return ensemble.scaled(1.0 - shrinkage).shifted(shrinkage * float(model.prevalence_[column]))
 
 
