@@ -33,7 +33,7 @@ LEVEL = 0.05
 WEAK_HEAD = """
 ## Dense weak correlation
 
-Screening could miss dependence that is weak but everywhere, and then intervals would miss what features share.
+Screening could miss dependence that is weak but widespread. Intervals would then miss shared signal.
 Nominal 90 % intervals, three linear signals among equicorrelated features, the true regression: mean coverage of the signals
 and of the features that only correlate with them.
 
@@ -42,9 +42,9 @@ and of the features that only correlate with them.
 """
 HEAD = """# Nulls
 
-Features that carry nothing, explained with the true regression: how often they are rejected at 5 %
-(one-sided, unadjusted), their mean score, and how often the score is exactly 0 because no component of
-dependent features that the regression reads contains them. "Without" keeps every sample correlation
+How features without signal fare under the true regression: how often they are rejected at 5 %
+(one-sided, unadjusted), their mean score, and how often the score is exactly 0 because they belong to
+no dependence component that the regression reads. "Without" keeps every sample correlation
 (`Gaussian(components=None)`, and a cruder derivation of the transport's error, removed since), on the same samples; the second-order bias is
 subtracted in both. `python benchmarks/null_study.py` writes this page.
 

@@ -33,9 +33,9 @@ CODE = re.compile(r"^```.*?^```|^    .*?$|`[^`\n]+`", re.DOTALL | re.MULTILINE)
 HEAD = """# Where figures come from
 
 Figures of [coverage](../coverage.md), [nulls](../nulls.md), [benchmarks](../benchmarks.md) and [the paper](../paper/README.md) are written by their
-studies. This is everything else that was measured and is told on a page: with which command, when, and in which commit it
-first stood there. *Once* means that the code was not kept, or that it was a table of others and a call by hand: such a figure
-is what was seen then, and nobody has repeated it. A test compares pages and records.
+studies. This page lists every other measured figure: the command, the date, and the commit in which it first appeared.
+*Once* means that the code was not kept, or that the figure came from someone else's table and a call by hand; nobody has
+repeated it. A test compares pages and records.
 
 | page | what | command | date | commit |
 |---|---|---|---|---|

@@ -209,7 +209,7 @@ def _variance(record: Record) -> list[str]:
         "The appendix gives Z | X ~ N(sX, τI) with s = 2/(2 + ε), τ = ε/(2 + ε) for whitened X. "
         f"Then Var Z = s² + τ < 1 for every ε > 0: "
         f"{shown(record['published_variance'][lowest], 3)} at ε = {record['epsilon'][lowest]:g}, "
-        "so Z does not follow the standard normal law that it is to be coupled with. The target "
+        "so Z is not standard normal, although the coupling requires it. The target "
         "potential was dropped. The exact bridge has s = √(1 + ε²/16) - ε/4 and Z | X ~ "
         "N(sX, (1 - s²)I). A Sinkhorn scaling on a grid decides between the two.",
         f"![Variance and correlation against ε]({NAME}.png)",
@@ -353,9 +353,8 @@ def _dependent(record: Record) -> list[str]:
         "In the paper's two examples each feature has the whole signal, times its squared slope in "
         "U. That holds when one latent coordinate is U itself, which is not the optimal "
         "(Gaussian) transport: under that one, two equal features share the signal in halves, and "
-        "a factor and its square, which "
-        f"are uncorrelated, stay as they are. True regression, {record['replications']} samples "
-        f"of n = {record['n']}, mean ± Monte-Carlo error.",
+        "a factor and its square, which are uncorrelated, stay unchanged. True regression, "
+        f"{record['replications']} samples of n = {record['n']}, mean ± Monte-Carlo error.",
         markdown_table(["features", "disentangling", "X1", "X2", "population"], body),
         _test("test_both_features_have_everything_only_if_a_coordinate_is_the_factor"),
     ]

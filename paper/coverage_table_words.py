@@ -65,9 +65,10 @@ def verdict(rows: Sequence[Coverage]) -> str:
     outside = [row for row in cells if row.beyond > 0]
     error = (0.09 / cells[0].replications) ** 0.5
     text = (
-        f"Asked: transport-aware intervals of non-null scores with least squares cover {low:g} to "
-        f"{high:g} in every cell with n ≥ {JUDGED_FROM}. Found: {span(cells)} over {len(cells)} "
-        f"cells of {cells[0].replications} samples (Monte-Carlo error {error:.3f} at 0.9)"
+        "Required: transport-aware intervals of non-null scores with least squares cover "
+        f"{low:g} to {high:g} in every cell with n ≥ {JUDGED_FROM}. Found: {span(cells)} over "
+        f"{len(cells)} cells of {cells[0].replications} samples (Monte-Carlo error "
+        f"{error:.3f} at 0.9)"
     )
     if not outside:
         return f"{text}; every cell lies in the band."

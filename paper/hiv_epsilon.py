@@ -154,8 +154,8 @@ def write_epsilon(records: Records, folder: Path, size: Size) -> None:
         f"Run at {size.words}. The bridge's smoothing is averaged over "
         f"{SMOOTHING['full' if size.full else 'quick']} points. The noise of that average, and "
         "of the rows' latent draws, adds up over 832 coordinates: *half the points* has the sum "
-        "from half as many; where the sums differ, the bridge's scores and ranks are not to be "
-        "read. The forms differ at small ε too: replacement values come from the empirical law of "
+        "from half as many; where the sums differ, ignore the bridge's scores and ranks. "
+        "The forms differ at small ε too: replacement values come from the empirical law of "
         "each latent coordinate in the published form, from N(0, 1) in the bridge, which also "
         "draws the random part that a singular correlation matrix leaves. Sums over groups count "
         "shared features more than once.",

@@ -27,7 +27,7 @@ TITLE = "HIV-1: groups of features as units"
 
 REMARKS = """
 The [analysis of the paper](hiv.md) adds up the scores of 832 features with 611 rows, and over
-random splits nothing of the paper's order (5, 6, 1) is left but noise. Here the 14 groups are the
+random splits the paper's order (5, 6, 1) dissolves into noise. Here the 14 groups are the
 units: `dfi.explain(X, y, forest, groups=groups, units="groups")`. The transport disentangles groups
 from each other, not the features within ({factors} factors: there are fewer rows than features),
 and a group is replaced as a whole by that of other rows. Groups overlap: 1, 2 and 3 share 103
@@ -39,13 +39,13 @@ groups share evenly between them, and adds up to R² (of the products of two hal
 CAPTION = """
 Run at {size}; {outcome}, {splits} random splits. (a) Joint scores, mean over splits; whiskers are
 one standard error, se² = sd(ū)²/n + s²/R with ū the mean over R splits row by row and s the
-deviation of the scores over splits; the transport is taken as known. (b) Z-scores of single splits,
+deviation of the scores over splits; the transport counts as known. (b) Z-scores of single splits,
 their mean and range; dashed: levels 0.05 and 0.05/14. (c) Stars and colours: significant at 0.05
 (orange) and 0.05/14 (red) by the mean Z-score. (d) Mean absolute correlation over pairs of
 different features, one of each group. (e) Above the dashed line a group has more where it
 keeps the sites that it shares. (f) Entry (g, h) is
 the part of the Shapley value of group g that comes from the latent coordinates of group h: rows add
-up to the Shapley values, but for what is clipped.
+up to the Shapley values, except for clipping.
 """
 
 TITLES = (
@@ -125,8 +125,8 @@ def write_groups(records: Records, folder: Path, size: Size) -> None:
         "## Beside others",
         "Groups by score, the largest first. *Published* is the sum over features of the paper's "
         "estimator on this library's splits ([hiv.md](hiv.md)), where group Z-scores are 0.4 to "
-        "1.0 on average. LOCO leaves a group out and fits again: what it shares with others is "
-        "taken over by them.",
+        "1.0 on average. LOCO leaves a group out and refits, so the others take over what it "
+        "shares with them.",
         _orders(found, records, about),
         "## Groups that carry nothing",
         _fakes(records),
@@ -228,8 +228,8 @@ def _block(outcome: str, joint: GroupSplits, records: Records, about: Record) ->
         f"the rows, and their mean is {fidelity['mean_shift']:.2f} standard deviations away: a "
         "linear map disentangles columns of 0 and 1 to second order only. *Z, transport-aware*: "
         "one call with all splits, the error of the fitted transport included (jackknife). The "
-        "score of a group over the sum of its atoms', sites with the same memberships, is above 1 "
-        "where dependence is left between them: "
+        "score of a group over the sum of its atoms', sites with the same memberships, is above "
+        "1 if dependence remains between them: "
         + (", ".join(f"{name} {ratio:.2f}" for name, ratio in above.items()) or "nowhere")
         + f". One call took {together['cpu_seconds']:.0f} CPU seconds, fitting included."
     )

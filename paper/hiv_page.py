@@ -32,8 +32,8 @@ outcome as "whether IC50 was right-censored" and names its figure sens50: both o
 explained here. Three estimators: *published* (LOCO-type score, semicontinuous transport at ε =
 0.001, two folds, exact averages along latent lines), *default* (the cross form, whose models are
 fitted on half of the training rows) and *in-sample* (the published score of a forest on the rows
-it was fitted on, which is no estimate of importance and is here for comparison: its residuals are
-too small, so its scores and Z-scores are too large).
+it was fitted on, not an estimate of importance, shown for comparison: its residuals are too
+small, so its scores and Z-scores are too large).
 
 With {n_rows} rows for {n_features} columns the correlation matrix is singular: the latent \
 coordinates get the

@@ -219,7 +219,7 @@ def _caption(size: Size) -> str:
         "Bars are means over replications, whiskers their standard "
         "deviations, the number in parentheses is the total; red strokes are the population "
         "values. nLOCO, the share of the outcome's variance, has the axis on the right. The "
-        f"numbers are in the CSV file beside this page; *gap* is the difference of the mean from "
+        "numbers are in the CSV file next to this page; *gap* is the difference of the mean from "
         "the theory in Monte-Carlo standard errors, from five replications on."
     )
 
@@ -336,10 +336,10 @@ M4 = _simulation_study(
     "Figure of M4: dependent without correlation",
     "M4",
     (None,),
-    "X2 = 3 X1² + δ is uncorrelated with X1, so linear whitening leaves the two as they are. The "
+    "X2 = 3 X1² + δ is uncorrelated with X1, so linear whitening leaves the two unchanged. The "
     "paper: LOCO's variants give almost all to X1, Shapley and DFI see some relevance of X2, and "
-    "the totals are near 25. With the true regression, plain whitening gives X2 nothing: what a "
-    "forest gives it is the forest's use of X2 in place of |X1|.",
+    "the totals are near 25. With the true regression, plain whitening gives X2 nothing: what it "
+    "gets from a forest is the forest's use of X2 in place of |X1|.",
 )
 M3_ORACLE = _simulation_study(
     "figure-m3-oracle",

@@ -169,7 +169,7 @@ def test_the_effect_on_censored_times():
 
 REFUSED = {
     "both": ({"treated": "low", "control": "low"}, "treated='low' is control='low' too"),
-    "unknown": ({"control": "none"}, "control='none' is no level of treatment"),
+    "unknown": ({"control": "none"}, "control='none' is not a level of treatment"),
     "pairs": ({"contrasts": "pairwise", "treated": "low"}, "compares all arms: leave treated"),
     "contrasts": ({"contrasts": "all"}, "contrasts must be 'control' or 'pairwise'"),
     "shares": ({"propensity_model": {"low": 0.5}}, "no probability of the arm high"),

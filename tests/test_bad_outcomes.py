@@ -63,9 +63,9 @@ def test_missing_values_of_a_category():
 
 
 def test_unknown_positive_label():
-    with refuses("pos_label='Yess' is no class of y, which has 'No', 'Yes'; did you mean 'Yes'"):
+    with refuses("pos_label='Yess' is not a class of y, which has 'No', 'Yes'; did you mean 'Yes'"):
         explain(pos_label="Yess")
-    with refuses("pos_label=7 is no class of y"):
+    with refuses("pos_label=7 is not a class of y"):
         explain(y=SPECIES, pos_label=7)
 
 
@@ -188,7 +188,7 @@ def test_unknown_loss():
 
 @pytest.mark.parametrize("form", ["cpi", "calibrated"])
 def test_forms_of_squared_errors(form):
-    with refuses(f"form='{form}' works with squared errors only, and loss='log-loss' is none"):
+    with refuses(f"form='{form}' works with squared errors only, but loss='log-loss' is not one"):
         explain(form=form, loss="log-loss")
 
 

@@ -384,7 +384,7 @@ def test_what_one_table_has_alone_is_named(change, words):
     ("options", "words"),
     [
         ({"transport": "copula"}, "only under transport='gaussian'"),
-        ({"form": "cpi"}, "form='cpi' has no covariates and concept"),
+        ({"form": "cpi"}, "form='cpi' does not separate covariates and concept"),
         ({"loss": "poisson"}, "loss='poisson' is another"),
     ],
 )
@@ -414,7 +414,7 @@ def refusals(small, quick, unlike):
     explained = quick.before
     other, classes, fewer = unlike
     return [
-        (lambda: dfi.change(before, after), TypeError, "before is a dataframe: say which"),
+        (lambda: dfi.change(before, after), TypeError, "before is a dataframe: name its outcome"),
         (lambda: dfi.change(pair, pair, y="y"), TypeError, "before is a pair"),
         (lambda: dfi.change([1.0], after, y="y"), TypeError, "before is a list"),
         (lambda: dfi.change(explained, after), TypeError, "two results or two tables"),
@@ -445,7 +445,7 @@ def refusals(small, quick, unlike):
         (
             lambda: dfi.change(before, after, y="y", rows="same", id="a"),
             TypeError,
-            "goes by the order",
+            "matches rows by position",
         ),
         (
             lambda: dfi.change(

@@ -158,7 +158,7 @@ def test_binary_outcomes_and_classifiers() -> None:
         ({"methods": []}, ValueError, "methods is empty"),
         ({"methods": 3}, TypeError, "methods must be 'all'"),
         ({"methods": [3]}, TypeError, "a name or a comparator, got int"),
-        ({"methods": ["loco", LOCO()]}, ValueError, "'loco' is asked for twice"),
+        ({"methods": ["loco", LOCO()]}, ValueError, "'loco' appears twice"),
         ({"cv": "prefit"}, TypeError, "comparators refit the regression"),
         ({"level": 1.5}, ValueError, "level must be a number strictly"),
         ({"estimator": "forrest"}, ValueError, "unknown estimator"),

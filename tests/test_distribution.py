@@ -190,7 +190,7 @@ def test_a_quantile_is_one_level():
     assert found.loc["place", "p"] < 0.01
     local = upper.local([0, 1])
     assert np.allclose(local.values.sum(axis=1) + local.base, local.prediction)
-    with pytest.raises(ValueError, match="not of a whole distribution"):
+    with pytest.raises(ValueError, match="does not explain a whole distribution"):
         upper.by_level()
 
 
@@ -207,9 +207,9 @@ def test_every_output(whole, tmp_path):
     assert [text.get_text() for text in ax.get_legend().get_texts()] == ["place", "width"]
     with pytest.raises(ValueError, match="explain again"):
         loaded.aspects()
-    with pytest.raises(ValueError, match=r"the target dfi.Quantile\(0.9\)"):
+    with pytest.raises(ValueError, match=r"target=dfi.Quantile\(0.9\)"):
         whole.local([0])
-    with pytest.raises(ValueError, match="keep is made by refits of a mean"):
+    with pytest.raises(ValueError, match="keep refits models of a mean"):
         whole.keep()
     joint = whole.group({"both": ["place", "width"], "rest": ["noise"]}, how="joint")
     assert joint.scores[0] > 5 * abs(joint.scores[1])

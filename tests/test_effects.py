@@ -520,7 +520,7 @@ REFUSED = {
     "treated": (
         lambda: dfi.effects(X, Y, np.where(ARM, "drug", "placebo"), treated="durg"),
         ValueError,
-        "treated='durg' is no level of treatment, which has 'drug', 'placebo'; did you mean",
+        "treated='durg' is not a level of treatment, which has 'drug', 'placebo'; did you mean",
     ),
     "copy": (
         lambda: dfi.effects(FRAME.drop(columns="pain"), Y, 1 - ARM),

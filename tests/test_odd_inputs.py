@@ -530,7 +530,7 @@ REFUSED = {
     ),
     "weights of other folds": (
         lambda: explain(sample_weight=np.arange(N) < 30, cv=[(np.arange(30, N), np.arange(30))]),
-        "the weights of all 15 rows that a model is to be fitted on are 0",
+        "the weights of all 15 rows that a model would be fitted on are 0",
     ),
     "a class of one row": (
         lambda: explain(y=np.arange(N) == 0),
@@ -549,7 +549,7 @@ REFUSED = {
         "the loss '<lambda>' gives nan for the outcome .* and the prediction",
     ),
     "a picture in place of axes": (lambda: explain().plot(ax=3), "ax must be Axes of matplotlib"),
-    "no name of a file": (lambda: explain().save("a\0b"), "'a.x00b' has a NUL character"),
+    "no name of a file": (lambda: explain().save("a\0b"), "'a.x00b' contains a NUL character"),
     "a page as a document": (lambda: explain().report("r.pdf"), "cannot be written as PDF: name"),
     "rows of another result": (
         lambda: explain(X[["a", "b"]]).report(rows=explain().local([0])).html(),
@@ -563,7 +563,7 @@ REFUSED = {
             cv=2,
             diagnose=False,
         ),
-        "column 'k' is integer before and categorical after: its two scores are of different",
+        "column 'k' is integer before and categorical after: its two scores mean different",
     ),
     "a number as a file": (lambda: dfi.load(3), "path must be the path of a file, got 3"),
     "a number less a result": (lambda: explain().minus(3), "other must be a dfi.Importance, got 3"),

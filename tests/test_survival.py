@@ -373,7 +373,7 @@ def test_the_page_the_file_rows_and_plots(tmp_path):
     local = result.local([0, 1], outcome="time up to 0.5")
     assert np.allclose(local.values.sum(axis=1) + local.base, local.prediction)
     plain = dfi.explain(X, X["a"] + U, "linear", diagnose=False)
-    with pytest.raises(ValueError, match="not of times to an event"):
+    with pytest.raises(ValueError, match="does not explain times to an event"):
         plain.plot("survival")
     single = explain(Y, horizon=1.0, target="probability")
     assert "horizon=1.0, target='probability'" in html.unescape(single.report().html())

@@ -257,7 +257,7 @@ def test_leading_sentence_of_an_unrelated_feature():
 def test_unrelated_units_must_not_move():
     X, y = data()
     result = explain(X, y)
-    with pytest.raises(ValueError, match="'x0' is called unrelated, but its influence values"):
+    with pytest.raises(ValueError, match="'x0' is listed as unrelated, but its influence values"):
         replace(result, unrelated=np.ones(6, dtype=bool))
 
 

@@ -96,6 +96,6 @@ disentangled.table().round(2)
 # %%
 # The decision
 # ------------
-# To debug *this* model, take SHAP. To save a sensor, take LOCO. To say *what goes with fuel
+# To debug *this* model, use SHAP. To save a sensor, use LOCO. To say *what goes with fuel
 # economy*, without the answer depending on which of four correlated columns the boosting picked
-# first, take dfi.
+# first, use dfi.

@@ -54,5 +54,5 @@ ax = comparison["dfi"].plot("attribution")
 # The decision
 # ------------
 # To *drop* a column, look at *loco*: nearly any single count can go. To say *what pays* in
-# baseball, look at *dfi*: a long career at the bat, in whichever of its six counts you read it. If
-# you took the first for an answer to the second question, you would throw the career away.
+# baseball, look at *dfi*: a long career at the bat, in whichever of its six counts you read it.
+# Mistake the first answer for the second, and you throw the career away.

@@ -57,6 +57,6 @@ for name in ("educ", "schooling"):
 # %%
 # The decision
 # ------------
-# Keep the table as it came, report *education, experience and age* as one group (its share is what
-# does not depend on how the three are written down), and do not read the split inside the group as
+# Keep the table as it came, report *education, experience and age* as one group (only the group's
+# share is independent of how the three are coded), and do not read the split inside the group as
 # three separate facts: there are only two.

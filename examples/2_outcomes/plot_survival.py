@@ -2,8 +2,8 @@
 Times to an event, some of them censored
 ========================================
 
-686 women with breast cancer were followed for up to seven years. In 299 the cancer came back; of
-the others it is only known that it had not come back when they were last seen. Which of eight
+686 women with breast cancer were followed for up to seven years. In 299 the cancer came back; for
+the others, we know only that it had not come back when they were last seen. Which of eight
 measurements predict the time without a recurrence?
 """
 
@@ -37,6 +37,6 @@ for name, part in result.by_outcome.items():
 # The decision
 # ------------
 # For a forecast of the first two years do not leave out the grade; for five years nodes and the
-# progesterone receptor (``pgr``) hold two thirds of what is explained. None of this says that a
-# measurement *causes* a recurrence, and all of it assumes that these columns capture why women left
-# the study.
+# progesterone receptor (``pgr``) hold two thirds of the explained variance. None of this says that
+# a measurement *causes* a recurrence, and all of it assumes that these columns capture why women
+# left the study.

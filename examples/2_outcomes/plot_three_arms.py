@@ -35,9 +35,9 @@ for name, part in result.by_outcome.items():
     print(f"{name}: {average['value']:.0f} days ({low:.0f} to {high:.0f})")
 
 # %%
-# Levamisole alone does not help; with fluorouracil it gains about a hundred days. Whom it helps
-# more is another question, and a ``WeakModelWarning`` answers it: no differences between effects
-# are found on patients that the models have not seen.
+# Levamisole alone does not help; with fluorouracil it gains about a hundred days. Whom does it
+# help more? A ``WeakModelWarning`` answers: on patients that the models have not seen, no
+# differences between effects are found.
 
 print(result.trust)
 print(result.table()[["feature", "score", "se", "p_adj"]].round(2).to_string(index=False))
@@ -51,5 +51,4 @@ ax = result.plot("survival")
 # The decision
 # ------------
 # Treat with both drugs, and everybody alike: 929 patients show that the combination helps on
-# average, and nothing that says whom it helps more. A trial to find that out would need several
-# times as many.
+# average, but not whom it helps more. A trial to find that out would need several times as many.

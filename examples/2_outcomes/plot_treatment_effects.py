@@ -44,9 +44,8 @@ for warning in caught:
     print(f"\n{warning.category.__name__}: {warning.message}")
 
 # %%
-# The training worked on average. Whether it worked better for some, the ``WeakModelWarning``
-# answers: on held-out rows the features predict no difference, and the intervals of all scores
-# include zero.
+# The training worked on average. Did it work better for some? The ``WeakModelWarning`` answers: on
+# held-out rows the features predict no difference, and the intervals of all scores include zero.
 
 result.table().round(2)
 

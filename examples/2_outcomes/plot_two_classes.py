@@ -44,7 +44,8 @@ print(result.quality)
 
 # %%
 # Brier's score is forgiving about small probabilities. ``loss="log-loss"`` measures in information
-# instead. Where the two disagree, the answer depends on how confident mistakes are to be punished.
+# instead. Where the two disagree, the answer depends on how hard confident mistakes should be
+# punished.
 
 information = dfi.explain(X, decision, "linear", pos_label="rejected", loss="log-loss")
 table = result.table()[["feature", "share"]].merge(

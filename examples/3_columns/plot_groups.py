@@ -2,9 +2,9 @@
 Columns that belong together
 ============================
 
-From an image of a breast mass ten properties of its cell nuclei are measured, and of each the mean,
-the standard error and the worst value: 30 columns that overlap heavily. Nobody wants 30 answers.
-Which *kind* of property separates malignant from benign?
+An image of a breast mass shows ten properties of its cell nuclei, each recorded as mean, standard
+error and worst value: 30 columns that overlap heavily. Nobody wants 30 answers. Which *kind* of
+property separates malignant from benign?
 """
 
 # %%

@@ -58,6 +58,6 @@ print(f"R2: pipeline {result.quality.r2:.2f}, linear {plain.quality.r2:.2f}")
 # %%
 # The decision
 # ------------
-# The splines find more, so use the pipeline. What they find in addition goes mostly to the year:
-# cars did not become thriftier at an even pace, they did so after the oil crisis. Explain the
-# pipeline as a whole rather than its last step, or you will be reading about spline number 7.
+# The splines find more, so use the pipeline. Most of what they add goes to the year: cars did not
+# become thriftier at an even pace, they did so after the oil crisis. Explain the pipeline as a
+# whole rather than its last step, or you will be reading about spline number 7.

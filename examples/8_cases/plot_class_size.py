@@ -9,9 +9,9 @@ and for whom?
 """
 
 # %%
-# (Four-arm trials such as ACTG175 are in no package that installs with ``pip``; this is the largest
-# randomised trial with several arms that is.) What a child brings along, and the experience of its
-# teacher, were there before the trial. Scores are in standard deviations. Children of one school
+# (Four-arm trials such as ACTG175 are in no package that installs with ``pip``; this is the
+# largest randomised trial with several arms that is.) The child's background and the teacher's
+# experience were known before the trial. Scores are in standard deviations. Children of one school
 # resemble each other: a school is a cluster.
 
 import pandas as pd
@@ -64,9 +64,9 @@ ax.figure.tight_layout()
 # %%
 # The decision
 # ------------
-# Pay for small classes, not for aides, and for all children alike. Nothing that could guide the
-# money is found: neither race nor the teacher's experience stand out, and children with and without
-# free lunch gain nearly the same, whatever the p-value of ``freelunk`` says.
+# Pay for small classes, not for aides, and for all children alike. We found nothing to guide the
+# money: neither race nor the teacher's experience stand out, and children with and without free
+# lunch gain nearly the same, whatever the p-value of ``freelunk`` says.
 #
 # Boys gain more than girls, and that p-value survives the correction for four columns. It does not
 # change the decision, as boys and girls share a class. Nor was the trial made for it: the outcome

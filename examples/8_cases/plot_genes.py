@@ -80,9 +80,9 @@ print(f"6 modules, 40 genes: skill {result.quality.r2:.2f}")
 # are needed again. Two more reasons not to save there: the verdict was "with care", and other
 # splits of the rows name other small modules beside the two large ones.
 #
-# What was chosen after looking: no plan was written down before, so take the 40 genes, the six
-# modules, ``"linear"`` and the 95 % for choices that saw the data; the panels of one and two genes
-# came after the list of ``keep``. Genes and modules were varied later, and the decision stands.
-# Four or eight modules of 40 genes, six of 25 or of 60: the short list has two to six modules, one
-# gene for each module on it has a skill of .56 to .92, one for every module .86 to .97, and two for
-# every module .88 to .99.
+# What was chosen after looking: no plan was written down before, so treat the 40 genes, the six
+# modules, ``"linear"`` and the 95 % as choices made after seeing the data; the panels of one and
+# two genes came after the list of ``keep``. Genes and modules were varied later, and the decision
+# stands. Four or eight modules of 40 genes, six of 25 or of 60: the short list has two to six
+# modules, one gene for each module on it has a skill of .56 to .92, one for every module .86 to
+# .97, and two for every module .88 to .99.

@@ -4,7 +4,7 @@ Spectra: which bands does a cheap sensor need?
 
 A laboratory instrument shines near-infrared light through minced meat and records the absorbance
 at 100 wavelengths from 850 to 1050 nm. From these the fat content is predicted, which would
-otherwise take a chemical analysis. A hand-held sensor can afford three bands. Which ones?
+otherwise need a chemical analysis. A hand-held sensor can afford three bands. Which ones?
 """
 
 # %%
@@ -91,9 +91,9 @@ for rule, chosen in rules.items():
 # another third band between 950 and 1010 nm, and some ask for more than three. Let price decide
 # among those, and check the prototype on new samples.
 #
-# What was chosen after looking: no plan was written down before, so take the width of the bands,
-# the two learners and the 95 % for choices that saw the data; the advice on the third band came
-# after other splits. The width was varied later, and it matters. With bands of five wavelengths
-# ``keep`` asks for eight of them, or for three if 90 % are enough (R2 .91); with bands of twenty,
-# two are left and R2 falls to .83. For three bands, narrow ones gain nothing and wide ones lose
-# much, so the decision stands.
+# What was chosen after looking: no plan was written down before, so treat the width of the bands,
+# the two learners and the 95 % as choices made after seeing the data; the advice on the third band
+# came after other splits. The width was varied later, and it matters. With bands of five
+# wavelengths ``keep`` asks for eight of them, or for three if 90 % are enough (R2 .91); with bands
+# of twenty, two are left and R2 falls to .83. For three bands, narrow ones gain nothing and wide
+# ones lose much, so the decision stands.

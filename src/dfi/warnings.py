@@ -182,7 +182,7 @@ class ExactnessWarning(DFIWarning):
     >>> tree = DecisionTreeRegressor(max_depth=2)
     >>> model = TransformedTargetRegressor(tree, func=np.arcsinh, inverse_func=np.sinh)
     >>> dfi.explain(sample.X, sample.y, model, cv=2)
-    ExactnessWarning: ...the outcome is transformed, and the mean of what...
+    ExactnessWarning: ...the outcome is transformed, and averaging does not...
     """
 
 

@@ -128,7 +128,7 @@ def test_files_of_classes_of_another_run_are_told_of(run, species, asked, monkey
 
     monkeypatch.setattr(dfi, "explain", quantity)
     done = run(*shared, "-y", "species", "--force")
-    assert "classes.csv and classes.parquet in out are not of this run" in done.stderr
+    assert "classes.csv and classes.parquet in out are older" in done.stderr
 
 
 def test_loss_task_and_positive_are_handed_on(run, species, asked):
@@ -156,8 +156,11 @@ def test_positive_of_numbers_is_a_number(run, species, text):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (("--pos-label", "Yess"), "is no class of the target, which has 'No', 'Yes'; did you mean"),
-        (("--pos-label", "7"), "--pos-label 7 is no class of the target, which has 'No', 'Yes'"),
+        (
+            ("--pos-label", "Yess"),
+            "is not a class of the target, which has 'No', 'Yes'; did you mean",
+        ),
+        (("--pos-label", "7"), "--pos-label 7 is not a class of the target, which has 'No', 'Yes'"),
         (("--loss", "logloss"), "unknown loss 'logloss'; did you mean 'log-loss'?"),
     ],
 )

@@ -72,7 +72,7 @@ def test_explain_says_which_features_are_enough(table, run, place):
     found = json.loads(run(*start, "--keep", "0.9", "--force", "--json").stdout)["keep"]
     assert set(found["kept"]) | set(found["dropped"]) == {"a", "b", "c"}
     again = run(*start, "--force")
-    assert "keep.csv and keep.parquet in out are not of this run" in again.stderr
+    assert "keep.csv and keep.parquet in out are older" in again.stderr
     refused = run("explain", table, "-y", "y", *LINEAR, "-o", "no", "--keep", "1.5")
     assert refused.exit_code == 4
     assert "--keep must be a number strictly between 0 and 1, got 1.5" in refused.stderr

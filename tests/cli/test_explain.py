@@ -148,7 +148,7 @@ def test_group_files_of_an_earlier_run_are_not_outputs_of_this_one(table, run, p
     done = run("explain", table, "-y", "y", *LINEAR, "--force", "--json")
     found = json.loads(done.stdout)
     assert set(found["outputs"]) == FILES
-    assert "groups.csv and groups.parquet in dfi-data are not of this run" in found["warnings"][-1]
+    assert "groups.csv and groups.parquet in dfi-data are older" in found["warnings"][-1]
     assert (place / "dfi-data" / "groups.csv").read_bytes() == earlier
 
 

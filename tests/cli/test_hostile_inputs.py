@@ -137,7 +137,7 @@ def test_names_of_files_do_not_steer_the_terminal(run, place):
 def test_what_was_complete_when_it_was_interrupted(tmp_path):
     assert sentence(KeyboardInterrupt()) == "interrupted: nothing was written"
     told = sentence(KeyboardInterrupt(), [tmp_path])
-    assert told == f"interrupted, but {tmp_path} was complete by then"
+    assert told == f"interrupted, but {tmp_path} was already complete"
 
 
 def test_a_full_disk_without_a_name_is_given_one(tmp_path):

@@ -179,7 +179,7 @@ def test_interrupted_and_resumed_gives_the_same_bytes(
     # joblib's tracker of temporary folders may add a line of its own after the workers are gone
     assert (
         "dfi: interrupted in tiny: finished replications are kept in out/records; the same "
-        "command with --resume goes on"
+        "command with --resume continues"
     ) in " ".join(stderr.split())
     assert "Traceback" not in stderr
     assert {path.name for path in (tiny / "out").iterdir()} == {"records"}

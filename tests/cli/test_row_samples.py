@@ -37,7 +37,7 @@ def test_a_number_of_rows(rows):
     result = dfi.load(out / "result.dfi")
     assert result.spec["explained_rows"] == 300
     page = (out / "report.html").read_text()
-    assert "300 of 900 rows explained: as many as were asked for" in page
+    assert "300 of 900 rows explained: the requested number" in page
     assert "3 features, 300 of 900 rows, 95" in page
 
 
@@ -89,4 +89,4 @@ def test_pairs_and_splits_are_written_and_shown(rows):
     assert pl.read_parquet(out / "split.parquet")["share"].sum() == pytest.approx(1.0)
     page = (out / "report.html").read_text()
     assert "Which features act together" in page
-    assert "Shares taken apart" in page
+    assert "Shares, split" in page

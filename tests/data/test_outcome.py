@@ -119,7 +119,9 @@ def test_two_labels(y: object) -> None:
     assert outcome.classes == ("yes", "no")
     with pytest.raises(TypeError, match=re.escape("y holds classes or strings ('no', 'yes') and")):
         read_outcome(y, 3, task="regression")
-    with pytest.raises(ValueError, match=r"pos_label='yess' is no class of y.*did you mean 'yes'"):
+    with pytest.raises(
+        ValueError, match=r"pos_label='yess' is not a class of y.*did you mean 'yes'"
+    ):
         read_outcome(y, 3, positive="yess")
 
 

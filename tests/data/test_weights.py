@@ -141,7 +141,7 @@ def test_series_of_any_library() -> None:
         ([1.0, np.inf, np.inf], "{} has 2 missing or infinite values"),
         ([0, 0, 0], "{} is 0 in every row"),
         ([1, 2], "X has 3 rows and {} has 2 values"),
-        (np.ones((3, 2)), "{} has 2 columns; it must be one."),
+        (np.ones((3, 2)), "{} has 2 columns; it must have one."),
     ],
 )
 def test_bad_weights(given_weights: object, text: str, name: str) -> None:

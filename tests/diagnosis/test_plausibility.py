@@ -247,7 +247,7 @@ def test_overfitted_model_in_the_loco_form_is_said():
     model = GradientBoostingRegressor(n_estimators=150, max_depth=4).fit(X[:600], y[:600])
     result = dfi.explain(X[600:], y[600:], model, cv="prefit", form="loco")
     (reason,) = [reason for reason in result.trust.reasons if reason.kind == "sum"]
-    assert "In form='loco' what a model has learned of noise" in reason.remedy
+    assert "In form='loco' the noise that a model has learned" in reason.remedy
 
 
 def test_rare_levels_that_the_transport_pools_are_said_or_right():

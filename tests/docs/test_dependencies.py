@@ -32,7 +32,7 @@ test compares it with `pyproject.toml` and with what is installed.
 TAIL = (
     "The extra `spark` brings `pyspark>=4.0` (Apache-2.0), which `make test-spark` installs in an "
     "environment of its own.\n\n"
-    "To look for known weaknesses of what is installed, which asks the network: "
+    "To check the installed packages for known vulnerabilities (this needs a network): "
     "`pip install pip-audit`, then `pip-audit`."
 )
 

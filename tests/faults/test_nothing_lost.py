@@ -195,7 +195,7 @@ def check(case, folder, kind, done, where, old, new):
         if isinstance(case, Study):
             assert "goes on" in done.output, where
         else:
-            told = "was complete by then" if found == new else "nothing was written"
+            told = "was already complete" if found == new else "nothing was written"
             assert told in done.output, where
         return
     assert (done.exit_code == 0) == (found == new), where
@@ -442,7 +442,7 @@ def test_a_folder_that_comes_while_files_are_written(monkeypatch, tmp_path):
             (folder / "a" / "mine").write_text("mine")
 
     for _ in range(2):
-        with pytest.raises(OSError, match="in the place of a file") as told:
+        with pytest.raises(OSError, match="is where a file would be written") as told:
             fill()
         assert told.value.filename == str(folder / "a")
         assert (folder / "a" / "mine").read_text() == "mine"

@@ -194,7 +194,7 @@ def test_what_cannot_be_combined_is_refused():
     u = build()
     with pytest.raises(ValueError, match="of 3 and of 2 units"):
         u - build(p=2)
-    with pytest.raises(ValueError, match="without the index of their rows"):
+    with pytest.raises(ValueError, match="without row indices"):
         u - InfluenceRows(u.values, u.weights)
     with pytest.raises(ValueError, match="moments do not show how two results on the same rows"):
         u.moments() - u.moments()

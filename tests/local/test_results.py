@@ -146,7 +146,7 @@ def test_results_without_models_say_so(explainer, tmp_path, table):
     X, y = table
     compared = dfi.compare(X[["a", "b"]], y, ["loco"], estimator="linear", progress=False)
     with pytest.raises(
-        ValueError, match="need a result of method 'dfi', but this one is of 'loco'"
+        ValueError, match="need a result of method 'dfi', but this one is from 'loco'"
     ):
         compared["loco"].local()
 

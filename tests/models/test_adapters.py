@@ -81,7 +81,7 @@ def test_the_explained_class_of_0_and_1_may_be_0(scale):
 
 LETTERS = pd.Series(pd.Categorical(SORTS, categories=["b", "a", "c"]))
 UNCLEAR = [
-    (of_three, LETTERS, None, "does not say which of its columns is of which class"),
+    (of_three, LETTERS, None, "does not say which of its columns belongs to which class"),
     (lambda rows: of_three(rows)[:, 0], SORTS, "b", "one number for each row.* class of y is 'b'"),
     (lambda rows: of_three(rows)[:, :2], SORTS, "b", r"\(1, 2\) for one row, but y has 3 classes"),
     (lambda rows: of_three(rows)[:, 0], TWO, 0, "the explained class of y is 0: pass y as 0 and 1"),

@@ -234,7 +234,7 @@ def test_group_panel_refuses(arguments, message, result):
 
 def test_group_panel_of_groups_takes_no_groups(result):
     grouped = result.group(GROUPS)
-    with pytest.raises(ValueError, match="groups already"):
+    with pytest.raises(ValueError, match="already has groups"):
         plots.groups(grouped, GROUPS)
 
 

@@ -45,7 +45,7 @@ def test_data_and_text_have_them_too(result, sections):
     assert {row["name"] for row in found["split"]["rows"]} == set(result.names)
     text = report.markdown()
     assert "## Pairs" in text
-    assert "## Shares taken apart" in text
+    assert "## Shares, split" in text
     assert "interactions" not in json.loads(result.report().json())
 
 
@@ -63,7 +63,7 @@ def test_sections_of_something_else_are_refused(result, sections):
     generator = np.random.default_rng(0)
     X = generator.standard_normal((100, 2))
     other = dfi.explain(X, X[:, 0] + generator.standard_normal(100), "linear", cv=2)
-    with pytest.raises(ValueError, match="has other features"):
+    with pytest.raises(ValueError, match="has features that differ"):
         other.report(sections=sections).html()
     with pytest.raises(TypeError, match=r"must be results of result\.interactions"):
         result.report(sections=[result]).html()

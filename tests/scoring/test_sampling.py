@@ -298,7 +298,7 @@ def test_words_for_a_sample():
     from dfi.results.words import sample_text
 
     spec = {"explained_rows": 4096, "explained_of": 1_000_000, "why": "time"}
-    assert sample_text(spec) == "4,096 of 1,000,000 rows explained: the time was up"
+    assert sample_text(spec) == "4,096 of 1,000,000 rows explained: the time limit was reached"
     assert sample_text({**spec, "explained_rows": 1_000_000}) == ""
     assert sample_text({}) == ""
 

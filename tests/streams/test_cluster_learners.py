@@ -103,7 +103,7 @@ def test_options_that_are_not_honoured(options, message, client, table):
 
 
 def test_tables_of_others(table):
-    message = "DaskXGBRegressor is fitted on a table of Dask of more than 20,000 rows, but X is"
+    message = "DaskXGBRegressor is fitted on Dask tables of more than 20,000 rows, and X is not one"
     for X in (table, Slices(table, (700,))):
         with pytest.raises(TypeError, match=message):
             dfi.explain(X, "y", xgboost.dask.DaskXGBRegressor(), **OPTIONS)

@@ -166,7 +166,7 @@ def test_files_that_are_not_what_their_names_say(name, content, message, tmp_pat
 def test_folders_that_hold_a_column(tmp_path):
     os.makedirs(tmp_path / "year=2020")
     pl.DataFrame({"a": [1], "y": [2]}).write_parquet(tmp_path / "year=2020" / "a.parquet")
-    refused("keeps a column in the names of folders \\(year=2020\\)", tmp_path)
+    refused("stores a column in folder names \\(year=2020\\)", tmp_path)
 
 
 def test_a_file_twice(tmp_path):
@@ -338,7 +338,7 @@ def test_time_splits_of_a_sample(table):
 def test_fit_rows_in_memory_has_its_refusals(numbers):
     refused("cv='prefit' fits none", numbers, fit_rows=100, cv="prefit")
     refused("clusters keeps rows together", numbers, fit_rows=100, clusters=np.arange(N) % 9)
-    refused("cv is a list of row numbers that says", numbers, fit_rows=100, cv=[([0, 1], [2, 3])])
+    refused("cv is a list of row numbers, which sets", numbers, fit_rows=100, cv=[([0, 1], [2, 3])])
 
 
 def test_outcomes_and_columns_that_cannot_be_used(table):

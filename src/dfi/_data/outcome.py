@@ -439,7 +439,7 @@ def position_of(
     hint = did_you_mean(chosen, texts)
     shown = ", ".join(map(repr, labels[:5])) + (", ..." if len(labels) > 5 else "")
     raise InvalidParameterError(
-        f"{argument(parameter, chosen)} is no {whose or f'class of {TARGET}'}, which has "
+        f"{argument(parameter, chosen)} is not a {whose or f'class of {TARGET}'}, which has "
         f"{shown}{hint}",
         parameter,
     )

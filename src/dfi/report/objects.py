@@ -193,7 +193,7 @@ def _about_one(summary: Plain) -> list[str]:
         lines += ["", f"... and {len(features) - SHOWN} more of {len(features)}."]
     negative = summary["negative"]
     lines += ["", negative] if negative else []
-    for key, heading in (("split", "Shares taken apart"), ("interactions", "Pairs")):
+    for key, heading in (("split", "Shares, split"), ("interactions", "Pairs")):
         said = summary.get(key, {}).get("said")
         if said:
             lines += ["", f"## {heading}", "", *(f"- {_cell(text)}" for text in said)]
