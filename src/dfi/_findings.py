@@ -73,7 +73,9 @@ class Finding:
 
     @property
     def sentence(self) -> str:
-        return f"{self.text[0].upper()}{self.text[1:].rstrip('.')}."
+        coded = "=" in self.text.partition(" ")[0]
+        first = self.text[0] if coded else self.text[0].upper()
+        return f"{first}{self.text[1:].rstrip('.')}."
 
     def __str__(self) -> str:
         return self.sentence

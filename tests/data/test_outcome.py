@@ -208,7 +208,7 @@ def test_things_that_are_no_numbers(y: object, text: str) -> None:
         ([1.0, 2.0], "X has 3 rows and y has 2 values; they must be the same rows."),
         (["time", "event"], "If these are names of columns of X: a time and its event need task="),
         (np.ones((3, 2)), "y is constant (every value is 1)"),
-        ([[1.0, 2.0]] * 3, "y has 2 columns; it must be one. Explain them one at a time."),
+        ([[1.0, 2.0]] * 3, "y has 2 columns; it must have one. Explain them one at a time."),
         (
             np.ma.masked_array([1.0, 2.0, 3.0], mask=[0, 1, 0]),
             "y has 1 missing (NaN, null) or infinite values, the first in row 1",

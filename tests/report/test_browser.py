@@ -6,8 +6,11 @@ import json
 import time
 from dataclasses import replace
 
+import numpy as np
+import pandas as pd
 import pytest
 
+import dfi
 from dfi.report import Report
 
 from .conftest import HOSTILE
@@ -319,6 +322,28 @@ def test_nothing_overlaps_or_leaves_the_page(open_report, build, p, width):
         " || e.getBoundingClientRect().left < -1).map(e => e.textContent)"
     )
     assert outside == []
+
+
+@pytest.mark.parametrize("width", [400, 1400])
+def test_ticks_of_the_tree_stay_apart_and_shares_stay_whole(open_report, width):
+    generator = np.random.default_rng(0)
+    common = generator.standard_normal((200, 1))
+    X = common + 0.5 * generator.standard_normal((200, 3))
+    names = ["a", "b", "a long name of a measurement in a laboratory"]
+    frame = pd.DataFrame(X, columns=names)
+    y = X.sum(axis=1) + generator.standard_normal(200)
+    browser = open_report(dfi.explain(frame, y, "linear", cv=2), width=width)
+    ticks = browser.execute_script(
+        "return Array.from(document.querySelectorAll('.tree-axis text'))"
+        ".filter(e => e.getClientRects().length).map(e => e.getBoundingClientRect())"
+    )
+    assert len(ticks) == (3 if width == 400 else 5)
+    assert all(b["left"] - a["right"] >= 8 for a, b in itertools.pairwise(ticks))
+    cut = browser.execute_script(
+        "return Array.from(document.querySelectorAll('.tree-rows small'))"
+        ".filter(e => e.scrollWidth > e.clientWidth + 1 && e.clientWidth).length"
+    )
+    assert cut == 0
 
 
 def test_headings_and_alternatives_for_screen_readers(open_report, build):

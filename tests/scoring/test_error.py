@@ -318,7 +318,7 @@ def test_what_no_number_of_nodes_resolves_is_said():
     # what is left is 30/497 = 6.0 %, the last change 30/249 - 30/497 relative to 1.06
     assert error.share == pytest.approx(30 / 497, rel=0.1)
     message = (
-        r"line means by quadrature \(497 nodes\) are not accurate: a score changes by 5\.7% .* "
+        r"line means by quadrature \(497 nodes\) are not accurate: a score changes by 5\.7 % .* "
         "with half as many, on 100 rows: the model has steps that more nodes do not resolve"
     )
     with pytest.warns(QuadratureWarning, match=message):

@@ -118,7 +118,7 @@ def _leaked_sum(task: Task, rows: Ints) -> Finding | None:
         "leak",
         "distrust",
         f"{listed(names)} {'determines' if few else 'determine'} the outcome by a {how}, all but "
-        f"{1 - LEAKED_SHARE:.1%} of its variance",
+        f"{100 * (1 - LEAKED_SHARE):.1f} % of its variance",
         {"share": LEAKED_SHARE},
         f"Leave {they} out if the outcome was computed from {they}, or the other way round",
     )

@@ -84,8 +84,8 @@ class Separation:
         least = min(self.effective)
         return (
             f"a classifier separates the tables with an area under the curve of {self.auc:.2f}, "
-            f"and rows of one table are worth {least:.1%} of their number as rows of the other; "
-            f"the columns that separate most: {found}"
+            f"and rows of one table are worth {100 * least:.1f} % of their number as rows of the "
+            f"other; the columns that separate most: {found}"
         )
 
     def as_dict(self) -> dict[str, object]:

@@ -293,7 +293,7 @@ def tree(result: Importance, limit: int = MAX_BARS) -> Plain | None:
             for name, label, k in zip(names, short_names(names, 26), found.order, strict=True)
         ],
         "brackets": brackets,
-        "ticks": [{"at": 100 - at, "label": f"{at} %"} for at in range(100, -1, -20)],
+        "ticks": [{"at": 100 - at, "label": f"{at} %"} for at in range(100, -1, -25)],
         "n_hidden": len(result.names) - len(names),
     }
 

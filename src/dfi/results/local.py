@@ -13,7 +13,7 @@ from dfi._docstrings import exemplified
 from dfi._parameters import TABLE, shown, validated
 from dfi.results.columns import LOCAL, frame_of
 from dfi.results.file import FrozenRecord
-from dfi.results.numbers import SHOWN_ROWS, decimals, more_text, plain
+from dfi.results.numbers import SHOWN_ROWS, decimals, more_text, number, plain
 from dfi.results.tables import place_of
 
 if TYPE_CHECKING:
@@ -324,7 +324,9 @@ def value_text(local: LocalAttributions, unit: int, place: int) -> str:
         return ""
     value = values[place]
     if values.dtype.kind in "fiub":
-        return f"{float(value):.4g}" if np.isfinite(value) else "missing"
+        if not np.isfinite(value):
+            return "missing"
+        return number(float(value)) if abs(value) >= 1e4 else f"{float(value):.4g}"
     return "missing" if value is None else str(value)
 
 
