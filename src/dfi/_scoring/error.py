@@ -94,8 +94,8 @@ class LineError:
         cure = worded(cure, "a --model of trees has exact line means")
         warn(
             f"line means by {self.rule} are not accurate: a score changes by "
-            f"{100 * self.share:.1f} % ({self.standard_errors:.2g} standard errors) with {self.finer_rule}, on "
-            f"{self.n_rows} rows: {cure}",
+            f"{100 * self.share:.1f} % ({self.standard_errors:.2g} standard errors) with "
+            f"{self.finer_rule}, on {self.n_rows} rows: {cure}",
             QuadratureWarning,
         )
 
