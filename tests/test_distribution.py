@@ -207,7 +207,7 @@ def test_every_output(whole, tmp_path):
     assert [text.get_text() for text in ax.get_legend().get_texts()] == ["place", "width"]
     with pytest.raises(ValueError, match="explain again"):
         loaded.aspects()
-    with pytest.raises(ValueError, match=r"target=dfi.Quantile\(0.9\)"):
+    with pytest.raises(ValueError, match=r"the target dfi.Quantile\(0.9\)"):
         whole.local([0])
     with pytest.raises(ValueError, match="keep refits models of a mean"):
         whole.keep()

@@ -106,7 +106,7 @@ class FittedSource:
         if levels is not None and not levels.single:
             raise ValueError(
                 "a whole distribution is nine probabilities, each with its own contributions: "
-                "explain one of them, for instance with target=dfi.Quantile(0.9)"
+                "explain one of them, for instance the target dfi.Quantile(0.9)"
             )
         fits = _one_outcome(self.fits, outcome)
         if sample is not None:

@@ -9,6 +9,7 @@ import pytest
 from sklearn.linear_model import LinearRegression
 
 import dfi
+from dfi.results.file import FileFormatError, read_file, write_file
 from dfi.results.local import LocalAttributions, positions_of
 
 QUIET = {"diagnose": False, "transport_error": "ignore", "progress": False}
@@ -269,3 +270,69 @@ def test_a_single_row_is_told_with_signs():
         places = len(lines[name].split(".")[1])
         assert lines[name] == f"{value:+.{places}f}".replace("-0.00", "+0.00")
     assert len({line.index(".") for line in told.splitlines()[2:]}) == 1
+
+
+def test_files_hold_contributions_on_request(table, tmp_path):
+    X, y = table
+    X = X.assign(k=X.k.where(X.index % 10 > 0))
+    result = dfi.explain(X, y, "linear", cv=3, **QUIET)
+    local = result.local([4, 20, 77])
+    path = result.save(tmp_path / "rows.dfi", rows=local)
+    loaded = dfi.load(path)
+    found = loaded.local()
+    for name in ("values", "base", "prediction", "spread", "total", "higher_order", "reliability"):
+        assert np.array_equal(getattr(found, name), getattr(local, name), equal_nan=True)
+    assert found.names == local.names
+    assert found.spec == local.spec
+    assert [list(map(str, found.features[k])) for k in ("a", "k")] == [
+        list(map(str, local.features[k])) for k in ("a", "k")
+    ]
+    assert found.features["k"][1] is None
+    assert loaded.local([77, 4]).rows.tolist() == [77, 4]
+    assert loaded.local(20).table().equals(result.local(20).table())
+    assert len(pickle.loads(pickle.dumps(loaded)).local()) == 3  # noqa: S301
+    again = loaded.save(tmp_path / "again.dfi")
+    assert again.read_bytes() == path.read_bytes()
+    sampled = dfi.load(result.save(tmp_path / "some.dfi", rows=7))
+    assert sampled.local().rows.tolist() == result.local(sample=7).rows.tolist()
+
+
+def test_files_refuse_what_only_models_could_answer(table, tmp_path):
+    X, y = table
+    result = dfi.explain(X, y, "linear", cv=3, **QUIET)
+    loaded = dfi.load(result.save(tmp_path / "rows.dfi", rows=result.local([4, 20])))
+    with pytest.raises(ValueError, match="row 5 was not explained; the rows are 4, 20"):
+        loaded.local([4, 5])
+    with pytest.raises(ValueError, match="there are 120 rows: positions go from 0 to 119"):
+        loaded.local(120)
+    for asked in ({"X": X}, {"sample": 3}):
+        with pytest.raises(ValueError, match="local contributions need the fitted models"):
+            loaded.local(**asked)
+    for asked in ({"refine": 8}, {"scale": "margin"}, {"outcome": "z"}):
+        (name,) = asked
+        with pytest.raises(ValueError, match=f"leave {name} out, or call local on the result"):
+            loaded.local(**asked)
+    with pytest.raises(ValueError, match="need the fitted models"):
+        dfi.load(result.save(tmp_path / "plain.dfi")).local([4])
+    with pytest.raises(ValueError, match="need the fitted models"):
+        loaded.moments().local([4])
+    other = dfi.explain(X[["a", "b"]], y, "linear", cv=3, **QUIET)
+    with pytest.raises(ValueError, match=r"belong to another result \(of 'a', 'b'\)"):
+        result.save(tmp_path / "other.dfi", rows=other.local([0]))
+
+
+def test_a_file_with_crafted_contributions_is_damaged(table, tmp_path):
+    X, y = table
+    result = dfi.explain(X, y, "linear", cv=3, **QUIET)
+    path = result.save(tmp_path / "rows.dfi", rows=result.local([4, 20]))
+    manifest, arrays = read_file(path)
+    del manifest["arrays"]
+    short = {**arrays, "local.base": arrays["local.base"][:1]}
+    for changed, kept in (
+        ({**manifest, "local": {**manifest["local"], "features": [{}]}}, arrays),
+        ({**manifest, "local": {}}, arrays),
+        (manifest, short),
+    ):
+        crafted = write_file(tmp_path / "crafted.dfi", changed, kept, overwrite=True)
+        with pytest.raises(FileFormatError, match="is damaged"):
+            dfi.load(crafted)

@@ -193,6 +193,7 @@ def explain(
         arguments = run.read(f"explaining {request.target!r}", parts=True)
         from dfi.cli.outputs import write_tables
         from dfi.methods.stages import answers_interrupts
+        from dfi.report.page import rows_of_page
         from dfi.report.sections import section_summaries
         from dfi.results.text import everyday_text
         from dfi.results.views import unit_rows
@@ -243,11 +244,12 @@ def explain(
                 write_tables(pairs.table(), stage, "interactions")
             if parted is not None:
                 write_tables(parted.table(), stage, "split")
-            result.save(stage / "result.dfi")
+            local = None if rows_shown is None else rows_of_page(result, rows_shown)
+            result.save(stage / "result.dfi", rows=local)
             page = stage / "report.html"
-            dfi.report.Report(
-                result, target=request.target, rows=rows_shown, sections=sections
-            ).write(page)
+            dfi.report.Report(result, target=request.target, rows=local, sections=sections).write(
+                page
+            )
             stamp = datetime.now(UTC).isoformat(timespec="seconds")
             (stage / "log.txt").write_text(f"{stamp} {line}\n", encoding="utf-8")
     written = run.folder.written

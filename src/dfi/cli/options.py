@@ -116,8 +116,8 @@ ShownRows = Annotated[
     int | None,
     _method(
         "--rows",
-        help="number of single rows in the report, with contributions; the page then contains "
-        "their values",
+        help="number of single rows in the report and the result file, with contributions; both "
+        "then contain their values",
     ),
 ]
 Methods = Annotated[str, _method(help="all, or names separated by commas")]

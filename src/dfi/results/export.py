@@ -18,6 +18,7 @@ from dfi._parameters import validated
 from dfi.results import words
 from dfi.results.columns import UNITS
 from dfi.results.file import pack, write_file
+from dfi.results.local import pack_local, rows_to_save
 from dfi.results.questions import Asked
 from dfi.results.tables import full_table, order_of
 from dfi.results.text import everyday_text, missing_text
@@ -45,20 +46,37 @@ class Exports(Asked):
     """The exports of an :class:`dfi.Importance`: files, runs, plots, pages."""
 
     @validated
-    def save(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> Path:
+    def save(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        rows: int | LocalAttributions | None = None,
+        overwrite: bool = False,
+    ) -> Path:
         """Write the result to a file (a zip of JSON and arrays, no pickle) and return its path.
 
         Parameters
         ----------
         path : path-like
             Where to write; ``.dfi`` is the customary ending.
+        rows : int or LocalAttributions, optional
+            Rows whose contributions the file holds, so that :meth:`local` returns them after
+            :func:`dfi.load`: a number to draw at random, or what :meth:`local` returned. The file
+            then contains values of single rows. By default those that the result was loaded with.
 
         Examples
         --------
         >>> result.save("result.dfi").name
         'result.dfi'
+        >>> dfi.load(result.save("rows.dfi", rows=result.local([0, 5]))).local([5]).rows
+        array([5])
         """
-        manifest, arrays = pack(self._result)
+        result = self._result
+        manifest, arrays = pack(result)
+        local = result.saved_local if rows is None else rows_to_save(result, rows)
+        if local is not None:
+            manifest["local"], kept = pack_local(local)
+            arrays.update(kept)
         return write_file(path, manifest, arrays, overwrite=overwrite)
 
     @validated

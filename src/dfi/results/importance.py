@@ -24,6 +24,7 @@ from dfi.results.algebra import subtracted
 from dfi.results.columns import INTERVALS, OUTCOMES, RANKS, SHARES, TESTS, UNITS, frame_of, lists
 from dfi.results.export import Exports
 from dfi.results.file import FileFormatError, freeze, read_file, thaw, unpack
+from dfi.results.local import unpack_local
 from dfi.results.questions import Questions
 from dfi.results.tables import (
     NO_SIGNAL,
@@ -53,6 +54,7 @@ if TYPE_CHECKING:
     from dfi.inference.tests import Adjustment
     from dfi.results.columns import Column
     from dfi.results.file import Json
+    from dfi.results.local import LocalAttributions
     from dfi.results.questions import ModelSource
     from dfi.results.trust import Trust
 
@@ -112,6 +114,8 @@ class Importance(Questions, Exports):
         differ in any row then has a standard error of 0.
     source : ModelSource or None
         The fitted models. Neither files nor copies hold them.
+    saved_local : LocalAttributions or None
+        Contributions of the rows that a file holds (:meth:`save`).
     totals : Influence or None
         Two columns over the same rows: the null loss :math:`T`, and what the models explain of it,
         :math:`E`; with moments, those of the p units and of the two after them.
@@ -153,6 +157,7 @@ class Importance(Questions, Exports):
     totals: Influence | None = None
     parts: Influence | None = None
     by_outcome: Mapping[str, Importance] = field(default_factory=lambda: MappingProxyType({}))
+    saved_local: LocalAttributions | None = None
 
     def __post_init__(self) -> None:
         for name, value in _checked_fields(self).items():
@@ -593,6 +598,7 @@ class Importance(Questions, Exports):
             self,
             basis=few(self.basis),
             source=None,
+            saved_local=None,
             latent=few(self.latent),
             totals=few(self._beside_totals or self.totals),
             parts=few(self.parts),
@@ -696,6 +702,8 @@ def load(path: str | os.PathLike[str]) -> Importance:
     try:
         with np.errstate(over="ignore"):
             result = _rebuild(unpack(manifest, arrays))
+            if manifest.get("local") is not None:
+                result = replace(result, saved_local=unpack_local(manifest["local"], arrays))
             if not np.isfinite(result.scores).all():
                 raise ValueError("its scores are too large to represent")  # noqa: TRY301
         return result  # noqa: TRY300

@@ -10,9 +10,9 @@ import numpy as np
 
 from dfi._data.frames import as_frame
 from dfi._docstrings import exemplified
-from dfi._parameters import TABLE, shown, validated
+from dfi._parameters import TABLE, shown, validated, whole
 from dfi.results.columns import LOCAL, frame_of
-from dfi.results.file import FrozenRecord
+from dfi.results.file import FrozenRecord, thaw
 from dfi.results.numbers import SHOWN_ROWS, decimals, more_text, number, plain
 from dfi.results.tables import place_of
 
@@ -23,8 +23,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from dfi._types import Array, Floats, Frame, Ints
+    from dfi.results.importance import Importance
 
-__all__ = ["LocalAttributions", "positions_of", "value_text"]
+__all__ = ["LocalAttributions", "positions_of", "saved_rows", "value_text"]
 
 Layout = Literal["long", "wide"]
 
@@ -328,6 +329,77 @@ def value_text(local: LocalAttributions, unit: int, place: int) -> str:
             return "missing"
         return number(float(value)) if abs(value) >= 1e4 else f"{float(value):.4g}"
     return "missing" if value is None else str(value)
+
+
+_SAVED = ("values", "base", "prediction", "spread", "total", "higher_order", "reliability", "rows")
+
+
+def rows_to_save(result: Importance, rows: int | LocalAttributions) -> LocalAttributions:
+    """Return contributions to store with a result: those given, or of a random sample."""
+    if not isinstance(rows, LocalAttributions):
+        return result.local(sample=whole("rows", rows, 1))
+    if rows.names != result.names:
+        raise ValueError(
+            "rows must be contributions from this result's local(...), but these belong to "
+            f"another result (of {', '.join(map(repr, rows.names[:5]))})"
+        )
+    return rows
+
+
+def pack_local(local: LocalAttributions) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+    """Return the manifest and the arrays of contributions; labels become level numbers."""
+    arrays = {f"local.{name}": getattr(local, name) for name in _SAVED}
+    arrays["local.rows"] = arrays["local.rows"].astype("<i8")
+    features: list[dict[str, Any]] = []
+    for place, (name, values) in enumerate(local.features.items()):
+        entry: dict[str, Any] = {"name": name, "levels": None}
+        if values.dtype.kind in "fiub":
+            arrays[f"local.feature{place}"] = values.astype(np.float64)
+        else:
+            texts = [None if value is None else str(value) for value in values.tolist()]
+            entry["levels"] = sorted({text for text in texts if text is not None})
+            number_of = {level: k for k, level in enumerate(entry["levels"])}
+            codes = [-1 if text is None else number_of[text] for text in texts]
+            arrays[f"local.feature{place}"] = np.array(codes, dtype="<i8")
+        features.append(entry)
+    plain = {"names": list(local.names), "spec": thaw(local.spec), "library": local.library}
+    return {**plain, "features": features}, arrays
+
+
+def unpack_local(
+    manifest: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]
+) -> LocalAttributions:
+    """Return the contributions that :func:`pack_local` took apart."""
+    features: dict[str, Array] = {}
+    for place, entry in enumerate(manifest["features"]):
+        values, levels = arrays[f"local.feature{place}"], entry["levels"]
+        if levels is not None:
+            values = np.array([*map(str, levels), None], dtype=object)[values]
+        features[str(entry["name"])] = values
+    return LocalAttributions(
+        **{name: arrays[f"local.{name}"] for name in _SAVED},
+        names=tuple(map(str, manifest["names"])),
+        features=features,
+        spec=manifest["spec"],
+        library=str(manifest["library"]),
+    )
+
+
+def saved_rows(
+    saved: LocalAttributions, rows: object, asked: Mapping[str, object], n_rows: int
+) -> LocalAttributions:
+    """Return stored contributions of rows; raise for anything that only models could answer."""
+    for name, value in asked.items():
+        known = saved.spec.get(name)
+        if name == "outcome" and isinstance(known, MappingProxyType):
+            known = known.get("positive", known.get("name"))
+        if value is not None and value != known:
+            raise ValueError(
+                f"a loaded result has no models, only saved contributions with {name} {known!r}: "
+                f"leave {name} out, or call local on the result of explain"
+            )
+    at = positions_of(rows, max(n_rows, int(saved.rows.max()) + 1))
+    return saved if at is None else saved.take([saved.place_of(int(row)) for row in at])
 
 
 def positions_of(rows: object, n_rows: int, name: str = "rows") -> Ints | None:

@@ -18,6 +18,7 @@ from dfi.results.algebra import summed, warn_of_sums
 from dfi.results.columns import ASPECTS, LEVELS, lists
 from dfi.results.interactions import named_pairs
 from dfi.results.levels import aspect_columns, level_columns
+from dfi.results.local import saved_rows
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -218,8 +219,9 @@ class Questions(Asked):
         Raises
         ------
         ValueError
-            The result does not hold its models, its transport has no local contributions
-            (``epsilon > 0``, curved ones), or a row is not there.
+            The result holds neither its models nor, from a file, contributions of these rows; its
+            transport has no local contributions (``epsilon > 0``, curved ones); or a row is not
+            there.
 
         Examples
         --------
@@ -229,12 +231,16 @@ class Questions(Asked):
         >>> bool(abs(local.base + local.values.sum(axis=1) - local.prediction).max() < 1e-9)
         True
         """
-        source = self._models("local contributions", "call local on the result of explain")
         if sum(given is not None for given in (rows, X, sample)) > 1:
             raise ValueError(
                 "pass one of the three: rows=... (positions in the table), sample=... (a number "
                 "of rows) or X=... (new rows)"
             )
+        saved = self._result.saved_local
+        if self._result.source is None and saved is not None and X is None and sample is None:
+            asked = {"outcome": outcome, "scale": scale, "refine": refine}
+            return saved_rows(saved, rows, asked, self._result.quality.n_rows)
+        source = self._models("local contributions", "call local on the result of explain")
         return source.local(
             rows,
             X=X,
