@@ -193,7 +193,7 @@ def check(case, folder, kind, done, where, old, new):
         assert hidden == [], where
         assert done.exit_code == {"SIGINT": 130, "SIGTERM": 143}[kind], where
         if isinstance(case, Study):
-            assert "goes on" in done.output, where
+            assert "--resume continues" in done.output, where
         else:
             told = "was already complete" if found == new else "nothing was written"
             assert told in done.output, where
