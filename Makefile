@@ -174,7 +174,7 @@ bench: $(VENV)/.installed  ## CPU-time ratios against peers; writes docs/benchma
 	$(BIN)/python -m pip install --quiet -e ".[bench]"
 	$(BIN)/python benchmarks/bench.py
 
-# 1,400 CPU seconds for the tests of eight samples, 1,600 for keep, 200 for intervals; what is there already is not run again.
+# 1,400 CPU seconds for the tests of eight samples, 1,400 for keep, 200 for intervals; what is there already is not run again.
 # `make evidence SEEDS=2 SIZE=--quick` takes 75 CPU seconds: small tables, to see that everything runs.
 SEEDS ?= 8
 evidence: $(VENV)/.installed  ## published laws and intervals of others; writes docs/evidence/how-it-compares.md
