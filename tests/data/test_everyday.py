@@ -223,6 +223,7 @@ def test_identifiers_are_left_out_and_named(library):
         {
             "id": [f"K{k:03d}" for k in range(N)],
             "nr": RNG.choice(10**6, N, replace=False),
+            "PID": RNG.choice(10**6, N, replace=False),
             "line": RNG.permutation(N),
             "year": np.arange(1930, 1930 + N),
             "x": X,
@@ -232,7 +233,7 @@ def test_identifiers_are_left_out_and_named(library):
     with pytest.warns(dfi.warnings.IdentifierWarning, match="'year'"):
         result = dfi.explain(table, "y", "linear")
     assert result.names == ("year", "x")
-    assert set(result.spec["everyday"]["left_out"]) == {"id", "nr", "line"}
+    assert set(result.spec["everyday"]["left_out"]) == {"id", "nr", "PID", "line"}
     assert "left out: id (80 different texts in 80 rows)" in str(result)
     with pytest.raises(TypeError, match="'id' has 80 different values"):
         dfi.explain(table, "y", "linear", identifiers="error")

@@ -41,7 +41,7 @@ FEWEST_IDENTIFIED = 21
 """With this many rows, whole numbers that are all different look like a row count."""
 
 NAMES_ROWS = re.compile(
-    r"(?:^|[\W_])(?:id|ids|uid|uuid|guid|rowid|row|rownames|index|idx|nr)$", re.I
+    r"(?:^|[\W_])(?:id|ids|pid|uid|uuid|guid|rowid|row|rownames|index|idx|nr)$", re.I
 )
 """Names of columns that identify the rows."""
 
