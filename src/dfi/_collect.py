@@ -360,6 +360,7 @@ def importances(
     if reason is not None:
         raise ValueError(reason)
     parts = _summed_parts(fits, method) if fits.outcome.members else _parts(fits, method)
+    fits = fits.settled
     return {
         key: importance(fits, method, key, part, level, keep_rows=keep_rows)
         for key, part in parts.items()

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 
 from dfi._collect import importances, refusal
 from dfi._data.survival import read_times
-from dfi._models.crossfit import MOST_SPLITS
+from dfi._models.crossfit import FIRST_SPLITS, MOST_SPLITS
 from dfi._models.learners import warn_of_refits
 from dfi._models.prepare import prepare
 from dfi._parameters import (
@@ -386,7 +386,7 @@ def sensitivity(
     }
     warn_of_refits(estimator, cv)
     next(iter(settings.values())).check(prefit=isinstance(cv, str) and cv == "prefit")
-    fits = prepare(**taken_by(prepare, given), most_splits=MOST_SPLITS)
+    fits = prepare(**taken_by(prepare, given), most_splits=FIRST_SPLITS)
     results: dict[str, Importance] = {}
     skipped: dict[str, str] = {}
     for label, method in settings.items():

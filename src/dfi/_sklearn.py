@@ -188,6 +188,7 @@ class DFI(BaseEstimator):
         if reason is not None:
             raise ValueError(reason)
         explained = method.explain(fits)
+        fits = fits.settled
         self.models_ = explained.models
         self.transport_ = explained.transport
         self.scores_ = explained.scores

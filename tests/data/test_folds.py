@@ -61,6 +61,26 @@ def test_numbers_of_folds_are_balanced_partitions(
         assert sorted([*fold.train, *fold.test]) == list(range(n_rows))
 
 
+@pytest.mark.parametrize("n_rows", [10, 23, 100])
+def test_folds_by_outcome_have_one_of_each_run_of_values(n_rows: int) -> None:
+    y = np.random.default_rng(n_rows).standard_cauchy(n_rows)
+    first, second = read_folds(5, n_rows, y=y, n_repeats=2, by_outcome=True)
+    fold_of = np.empty(n_rows, dtype=int)
+    for number, fold in enumerate(first):
+        fold_of[fold.test] = number
+    in_order = fold_of[np.argsort(y)]
+    for start in range(0, n_rows, 5):
+        run = in_order[start : start + 5].tolist()
+        assert len(set(run)) == len(run)
+    assert rows_tested(first) != rows_tested(second)
+    (scaled,) = read_folds(5, n_rows, y=3.0 * y - 1.0, by_outcome=True)
+    assert rows_tested(scaled) == rows_tested(first)
+    # classes are shared out as always
+    classes = (y > 0).astype(float)
+    (plain,), (dealt,) = (read_folds(5, n_rows, y=classes, by_outcome=by) for by in (False, True))
+    assert rows_tested(plain) == rows_tested(dealt)
+
+
 def test_repeats_differ_and_seeds_repeat() -> None:
     once = folds_of(5, n_repeats=3, random_state=7)
     again = folds_of(5, n_repeats=3, random_state=np.random.SeedSequence(7))

@@ -18,6 +18,7 @@ from dfi._models.prepare import prepare
 from dfi._scoring.scores import Scores
 from dfi.inference.tests import UnitInference
 from dfi.methods import Disentangled
+from dfi.methods.disentangled import number_of_splits
 
 SAMPLE = dfi.datasets.m1(150, d=4, rho=0.5, random_state=0)
 SHRUNK = Ridge(40.0)
@@ -228,6 +229,44 @@ def test_rows_of_small_tables_are_split_twice(rows, columns, classes, expected):
     # methods that refit, and who asks for a number, get what they ask for
     assert len(prepare(X, y).repeats) == 1
     assert len(prepare(X, y, n_repeats=3, most_splits=2).repeats) == 1
+
+
+@pytest.mark.parametrize("n_jobs", [1, 2])
+def test_scores_that_differ_between_splits_get_more_of_them(monkeypatch, n_jobs):
+    """Those that are asked for from the start are the same, whatever the number of workers."""
+    rows = dfi.datasets.m1(60, d=3, rho=0.5, random_state=1)
+    given = {"diagnose": False, "random_state": 3}
+    monkeypatch.setattr("dfi.methods.disentangled.SPLIT_SHARE", 1e-6)
+    monkeypatch.setattr("dfi._run.MOST_SPLITS", 3)
+    found = dfi.explain(rows.X, rows.y, n_jobs=n_jobs, **given)
+    assert found.spec["n_repeats"] == 9
+    asked = dfi.explain(rows.X, rows.y, n_repeats=9, **given)
+    np.testing.assert_array_equal(found.scores, asked.scores)
+    np.testing.assert_array_equal(found.se, asked.se)
+    np.testing.assert_array_equal(found.table()["share"], asked.table()["share"])
+    # who asks for a number gets it, and so do settings that are compared
+    assert dfi.explain(rows.X, rows.y, n_repeats=6, **given).spec["n_repeats"] == 6
+    monkeypatch.setattr("dfi.methods.disentangled.SPLIT_SHARE", 1e6)
+    assert dfi.explain(rows.X, rows.y, **given).spec["n_repeats"] == 6
+
+
+@pytest.mark.parametrize(("size", "correlation"), [(0.1, 0.5), (0.5, 0.35), (1.0, 0.2)])
+def test_splits_by_need_hold_the_deviation_over_seeds(size, correlation):
+    """By simulation: of ``size`` (1 split) in units of a score's own variance, 2 to 6 splits."""
+    generator, samples = np.random.default_rng(1), 4000
+    each = size / (correlation + (1.0 - correlation) / 3.0)
+    common = np.sqrt(correlation * each) * generator.standard_normal((samples, 6, 1))
+    own = np.sqrt((1.0 - correlation) * each) * generator.standard_normal((samples, 6, 3))
+    found, errors = np.empty(samples), np.empty(samples)
+    for k, by_split in enumerate(common + own):
+        first = split_variance(by_split[:2].reshape(-1, 1), (3, 3))
+        count = number_of_splits(first, np.ones(1), 2, 6) or 2
+        found[k] = by_split[:count].mean()
+        variance = split_variance(by_split[:count].reshape(-1, 1), (3,) * count)
+        errors[k] = np.sqrt(1.0 + variance[0])
+    assert found.std() / errors.mean() < 0.5
+    # the split's part of the variance is known to a quarter or so
+    assert (errors**2).mean() == pytest.approx(1.0 + found.var(), rel=0.06)
 
 
 class Truth(RegressorMixin, BaseEstimator):

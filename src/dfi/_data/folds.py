@@ -41,8 +41,13 @@ def read_folds(
     n_classes: int = 2,
     n_repeats: int = 1,
     random_state: int | np.random.SeedSequence = 0,
+    by_outcome: bool = False,
 ) -> tuple[tuple[Fold, ...], ...]:
-    """Read ``cv`` into folds by repeat; a number stratifies up to ``n_classes`` values."""
+    """Read ``cv`` into folds by repeat; a number stratifies up to ``n_classes`` values.
+
+    ``by_outcome`` shares out more values as well: every fold has one of each five (the number of
+    folds) that are next to each other.
+    """
     check("read_folds", {"n_repeats": n_repeats})
     labels = None if groups is None else read_row_groups(groups, n_rows)
     seeds = _seeds(random_state, int(n_repeats))
@@ -50,7 +55,8 @@ def read_folds(
     features = np.zeros((n_rows, 1)) if matrix is None else np.asarray(matrix)
     if isinstance(cv, (int, np.integer)) and not isinstance(cv, bool):
         _require_folds(int(cv), n_rows, labels)
-        return tuple(_shuffled(int(cv), n_rows, outcome, labels, seed, n_classes) for seed in seeds)
+        options = n_classes, by_outcome
+        return tuple(_shuffled(int(cv), n_rows, outcome, labels, seed, *options) for seed in seeds)
     if hasattr(cv, "split") and not isinstance(cv, str):
         repeats = []
         for number, seed in enumerate(seeds):
@@ -179,13 +185,23 @@ def _require_enough(n_folds: int, n_rows: int) -> None:
 
 
 def _shuffled(
-    n_folds: int, n_rows: int, y: Array | None, labels: Rows | None, seed: int, n_classes: int
+    n_folds: int,
+    n_rows: int,
+    y: Array | None,
+    labels: Rows | None,
+    seed: int,
+    n_classes: int,
+    by_outcome: bool,
 ) -> tuple[Fold, ...]:
     rows = np.arange(n_rows)
     if labels is not None:
         splitter = GroupKFold(n_folds, shuffle=True, random_state=seed)
         return tuple(Fold(train, test) for train, test in splitter.split(rows, groups=labels))
-    number = _deal(n_rows, n_folds, y, np.random.default_rng(seed), n_classes)
+    generator = np.random.default_rng(seed)
+    if by_outcome and y is not None and len(np.unique(y)) > n_classes:
+        number = _deal_in_order(n_folds, y, generator)
+    else:
+        number = _deal(n_rows, n_folds, y, generator, n_classes)
     return tuple(Fold(rows[number != fold], rows[number == fold]) for fold in range(n_folds))
 
 
@@ -201,6 +217,17 @@ def _deal(
             order = order[np.argsort(first[code][order], kind="stable")]
     number = np.empty(n_rows, dtype=np.intp)
     number[order] = np.arange(n_rows) % n_parts
+    return number
+
+
+def _deal_in_order(n_parts: int, y: Array, generator: np.random.Generator) -> Rows:
+    """Deal rows out in the order of ``y``, those of a round to the parts at random."""
+    order = generator.permutation(len(y))
+    order = order[np.argsort(y[order], kind="stable")]
+    rounds = -(-len(y) // n_parts)
+    parts = generator.permuted(np.tile(np.arange(n_parts), (rounds, 1)), axis=1)
+    number = np.empty(len(y), dtype=np.intp)
+    number[order] = parts.ravel()[: len(y)]
     return number
 
 

@@ -169,6 +169,14 @@ def shared_training(
     )
 
 
+def beyond(training: Training, n_splits: int) -> Training:
+    """Return what is left to fit where the models of the first splits are known."""
+    uses = [use for use in training.uses if use.split >= n_splits]
+    first = min(min(use.sets) for use in uses)
+    moved = (use._replace(sets=tuple(k - first for k in use.sets)) for use in uses)
+    return Training(training.sets[first:], tuple(moved))
+
+
 def _fitted(rows: Ints, fit: Ints | None) -> Ints:
     return rows if fit is None else np.intersect1d(rows, fit)
 
@@ -191,6 +199,10 @@ class CrossFit:
 
     folds: tuple[FoldModels, ...]
     weights: Mapping[tuple[int, int], Floats] = field(default_factory=dict)
+
+    def __add__(self, further: CrossFit) -> CrossFit:
+        """Return these models and those of further splits."""
+        return CrossFit(self.folds + further.folds, {**self.weights, **further.weights})
 
 
 def cross_fit(
@@ -457,8 +469,8 @@ Of so few rows a split decides more: on cpus (209 rows) the deviation of a score
 of its standard error.
 """
 
-MOST_SPLITS = 2
-"""Splits of such a table."""
+FIRST_SPLITS, MOST_SPLITS = 2, 6
+"""Splits of such a table at first, and at the most."""
 
 SHARED_BY_HALVINGS = 0.5
 """Correlation of scores by halvings of the same split: .45 for scores and .37 for shares, means of
@@ -475,18 +487,23 @@ def is_default(learner: EstimatorLike) -> bool:
     return isinstance(learner, SuperLearner) and learner.members is None
 
 
+def is_small(data: Data) -> bool:
+    return data.n_fit <= SMALL_ROWS and data.n_fit * data.matrix.shape[1] <= SMALL_CELLS
+
+
 def repeats_and_halvings(
     learner: EstimatorLike, data: Data, cv: SplitsLike, n_repeats: int | None, most_splits: int = 1
 ) -> tuple[int, tuple[int, ...]]:
     """Return how often scores are computed, and the halvings of each split that folds share.
 
-    Where nothing is asked rows are split once, or ``most_splits`` times where they are few; for
-    classes once, as their models take much longer.
+    Where nothing is asked rows are split once. Where they are few, and ``most_splits`` allows it,
+    they are split twice; for classes once, as their models take much longer.
     """
     shares = is_default(learner) and isinstance(cv, int | np.integer) and cv == SHARED_FOLDS
     if n_repeats is None:
-        small = data.n_fit <= SMALL_ROWS and data.n_fit * data.matrix.shape[1] <= SMALL_CELLS
-        splits = most_splits if small and not data.outcome.is_classes else 1
+        splits = (
+            min(FIRST_SPLITS, most_splits) if is_small(data) and not data.outcome.is_classes else 1
+        )
         n_repeats = splits * HALVINGS if shares and data.n_fit <= MOST_ROWS else 1
     counted = isinstance(n_repeats, int | np.integer) and not isinstance(n_repeats, bool)
     if not (shares and counted and n_repeats > 0):
@@ -534,8 +551,13 @@ def can_extrapolate(
 
 
 def split_data(
-    data: Data, cv: SplitsLike, n_splits: int, seeds: Seeds
+    data: Data, cv: SplitsLike, n_splits: int, seeds: Seeds, *, shared: bool = False
 ) -> tuple[tuple[Fold, ...], ...]:
+    """Split the rows; few of them by their outcome, where folds share models.
+
+    A row more or less of the largest outcomes decides what a model of few rows learns: on cpus, the
+    deviation of scores over splits by the outcome was half of that over random ones.
+    """
     fit: slice | Ints = slice(None) if data.fit is None else data.fit
     return read_folds(
         cv,
@@ -546,6 +568,7 @@ def split_data(
         n_classes=max(data.outcome.strata, data.outcome.n_classes),
         n_repeats=n_splits,
         random_state=seeds.child("split").sequence(),
+        by_outcome=shared and is_small(data),
     )
 
 

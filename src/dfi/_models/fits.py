@@ -21,7 +21,10 @@ from dfi._models.adapters import as_model
 from dfi._models.censoring import concordance
 from dfi._models.cluster import cluster_fit, cluster_split, is_cluster_learner, local_twin
 from dfi._models.crossfit import (
+    HALVINGS,
+    CrossFit,
     FoldModels,
+    beyond,
     can_extrapolate,
     check_sizes,
     cross_fit,
@@ -68,7 +71,7 @@ if TYPE_CHECKING:
     from dfi._data.table import Table
     from dfi._data.weights import Weights
     from dfi._models.cluster import TicketSplit
-    from dfi._models.crossfit import CrossFit, Training
+    from dfi._models.crossfit import Training
     from dfi._models.predictor import Predictor
     from dfi._models.quality import Quality
     from dfi._types import Bools, Estimator, EstimatorLike, Floats, Ints, SplitsLike
@@ -82,9 +85,14 @@ P = ParamSpec("P")
 
 @dataclass
 class Cache:
-    """Everything fitted for a table; ``shared`` holds what its classes or outcomes share."""
+    """Everything fitted for a table; ``shared`` holds what its classes or outcomes share.
+
+    ``before`` are the fits of the first splits alone, ``grown`` those of further ones.
+    """
 
     full: tuple[FoldModels, ...] | None = None
+    before: Fits | None = None
+    grown: Fits | None = None
     halves: tuple[Training, CrossFit] | None = None
     seconds: float = 0.0
     members: dict[int, Cache] = field(default_factory=dict)
@@ -134,6 +142,8 @@ class Fits:
     halvings : tuple of int
         For each split in how many ways its training rows are halved, where folds share models
         (:func:`~dfi._models.crossfit.shared_training`); empty where they do not.
+    most_splits : int
+        Splits that a method may ask for (:meth:`grown`), at the most; 0 where it may not.
     loss : Loss
         What scores are differences of.
     scale : {"response", "margin"}
@@ -172,6 +182,7 @@ class Fits:
     workers: Workers = field(default_factory=Workers)
     prefit: bool = False
     halvings: tuple[int, ...] = ()
+    most_splits: int = 0
     loss: Loss = SQUARED_ERROR
     scale: Scale = "response"
     described: Outcome | None = None
@@ -215,11 +226,12 @@ class Fits:
         if loss.name == LOG_LOSS.name and needs_scaling(learner):
             learner = TemperatureScaled(estimator=learner)
         check_sizes(data, cv)
+        given = n_repeats
         n_repeats, halvings = repeats_and_halvings(learner, data, cv, n_repeats, most_splits)
         repeats = (
             (split.folds(data.places_of(np.arange(data.table.n_rows))),)
             if split is not None
-            else split_data(data, cv, len(halvings) or n_repeats, seeds)
+            else split_data(data, cv, len(halvings) or n_repeats, seeds, shared=bool(halvings))
         )
         if data.fit is not None:
             repeats = of_all_rows(repeats, data, seeds)
@@ -235,6 +247,7 @@ class Fits:
             settings,
             workers or Workers(),
             halvings=halvings,
+            most_splits=most_splits if given is None and len(halvings) > 1 else 0,
             loss=loss,
             cluster=None if split is None else (asked, split),
         )
@@ -460,6 +473,25 @@ class Fits:
             return self.place
         return class_column(predictor.model, self.outcome.labels[-1], self.place)
 
+    def grown(self, n_splits: int) -> Fits:
+        """Return the fits of so many splits of the rows: those here, and further ones."""
+        repeats = split_data(self.data, len(self.repeats[0]), n_splits, self.seeds, shared=True)
+        self.cache.grown = replace(
+            self,
+            repeats=of_all_rows(repeats, self.data, self.seeds),
+            halvings=(HALVINGS,) * n_splits,
+            most_splits=0,
+            settings={**self.settings, "n_repeats": HALVINGS * n_splits},
+            cache=Cache(before=self, seconds=self.cache.seconds, shared=self.cache.shared),
+        )
+        return self.cache.grown
+
+    @property
+    def settled(self) -> Fits:
+        """The fits with the splits that were asked for, for good."""
+        found = self.cache.grown or self
+        return replace(found, most_splits=0) if found.most_splits else found
+
     @property
     @once
     def full(self) -> tuple[FoldModels, ...]:
@@ -488,7 +520,9 @@ class Fits:
     def _fitted_quarters(self) -> tuple[FoldModels, ...]:
         halves, fitted = self._halves
         label, weights = "fitting models on quarters", fitted.weights or None
-        return self._fit(self.quarter_training(halves), label, weights=weights).folds
+        before = self.cache.before
+        known = None if before is None else CrossFit(before._fitted_quarters)
+        return self._fit(self.quarter_training(halves), label, known, weights).folds
 
     @property
     def extrapolates(self) -> bool:
@@ -504,8 +538,9 @@ class Fits:
             )
         self.require_halves()
         if self.cache.halves is None:
-            training = self.half_training()
-            self.cache.halves = training, self._fit(training, "fitting models on halves")
+            training, before = self.half_training(), self.cache.before
+            known = None if before is None else before._halves[1]
+            self.cache.halves = training, self._fit(training, "fitting models on halves", known)
         return self.cache.halves
 
     def trained_on(self, *, halves: bool) -> tuple[tuple[Ints, ...], ...]:
@@ -554,8 +589,11 @@ class Fits:
         self,
         training: Training,
         label: str,
+        known: CrossFit | None = None,
         weights: Mapping[tuple[int, int], Floats] | None = None,
     ) -> CrossFit:
+        if known is not None and self.cache.before is not None:
+            training = beyond(training, len(self.cache.before.repeats))
         start, workers, seeds = time.perf_counter(), self.workers, self.seeds.child("fit")
         sets = len(training.sets)
         with progress_bar(workers.progress, label, sets, workers.started) as advance:
@@ -578,7 +616,7 @@ class Fits:
         if self.cluster is None and not isinstance(self.learner, SuperLearner):
             first = models.folds[0]
             refuse_nondeterministic(first.predictors[0], self.data.matrix[first.test])
-        return models
+        return models if known is None else known + models
 
     @property
     def seconds(self) -> float:

@@ -114,8 +114,9 @@ def prepare(
         Whether the methods that will be asked take sums over all rows of such a table, and a sample
         of ``fit_rows`` of them.
     most_splits : int, default=1
-        How often the rows of a small table are split where ``n_repeats`` is not given: methods that
-        refit the regression take one split.
+        How often the rows of a small table may be split where ``n_repeats`` is not given: twice,
+        and more often where scores differ between splits. Methods that refit the regression take
+        one split.
 
     Returns
     -------
@@ -223,7 +224,8 @@ def survival_fits(given: Mapping[str, Any], times: Times) -> Fits:
     else:
         require_every_row(fits, "a time to an event")
     outcome = survival_outcome(data, times, repeats, horizons, target)
-    return replace(fits, data=replace(fits.data, outcome=outcome))
+    # the outcome holds the splits that there are
+    return replace(fits, data=replace(fits.data, outcome=outcome), most_splits=0)
 
 
 def distribution_fits(given: Mapping[str, Any]) -> Fits:

@@ -78,6 +78,10 @@ What is missing falls like m^-r, and r is not known; 1 is taken (:meth:`Scores.e
 FLAT, UNSTABLE, SURE_GAIN = 0.05, 0.2, 1.645
 """Negligible gains, errors of gains that matter, and standard errors for a sure gain."""
 
+SPLIT_SHARE, COUNTED = 0.2, 0.01
+"""Variance by the split, of all other, above which rows are split more often (a fifth: a deviation
+of .4 standard errors), and the share of the sum above which a score decides on it."""
+
 MEMBERS = 30
 """Levels or columns of a unit that a result lists."""
 
@@ -463,22 +467,27 @@ class Disentangled(Method):
                 models = restricted(models, scores.rows)
                 smaller = restricted(smaller, scores.rows)
             of_models = scores
-            seed = fits.child("parts")
-            parts: Parts | None = None
-            if task.by_unit and task.loss.has_generator:
-                parts = explained_parts(replace(task, folds=models), transport, scores, seed)
             if extrapolates:
                 lesser = replace(
                     task, folds=smaller, transport_error="ignore", readings=LineModels()
                 )
                 of_smaller = transport.score(lesser)
                 scores = of_models.extrapolated(of_smaller, weights.take(of_models.rows))
-                if parts is not None:
+            membership = score_membership(transport, task)[:, : blocks.count]
+            paired = form in CROSSED and plan is None
+            splits = splits_needed(fits, scores, membership) if paired else 0
+            seed = fits.child("parts")
+            parts: Parts | None = None
+            if not splits and task.by_unit and task.loss.has_generator:
+                parts = explained_parts(replace(task, folds=models), transport, of_models, seed)
+                if extrapolates:
                     smaller_parts = explained_parts(lesser, transport, of_smaller, seed, of_models)
                     parts = parts.extrapolated(smaller_parts)
             if parts is not None:
                 # that of the larger models, once: it does not depend on how much they have learned
                 parts = parts.with_error(of_models, weights.take(of_models.rows))
+        if splits:
+            return self.explain(fits.grown(splits))
         if self.additive and parts is not None:
             scores = parts.as_scores(scores)
         totals = loss_totals(fits, models, form)
@@ -519,7 +528,6 @@ class Disentangled(Method):
             specification |= sampled.as_dict()
         if fits.data.joint:
             specification["group_scores"] = "shapley" if self.additive else "joint"
-        membership = score_membership(transport, task)[:, : blocks.count]
         if extrapolates:
             diagnostics["learning_curve"] = learning_curve(
                 of_models.known, of_smaller, membership, task
@@ -647,6 +655,33 @@ def _part(
         ),
         **shared,
     )
+
+
+def splits_needed(fits: Fits, scores: Scores, membership: Floats) -> int:
+    """Return how often the rows are to be split, where more often than they are; else 0."""
+    if fits.most_splits <= len(fits.halvings) or fits.member:
+        return 0
+    weights = fits.weights.take(scores.rows)
+    values = scores.attributed @ membership
+    gain = 0.0 if scores.gain is None else CURVE_ERROR * (scores.gain[1] @ membership)
+    error = weights.standard_error(values) ** 2 + gain**2
+    variance = split_variance(scores.attributed_by_repeat @ membership, fits.halvings)
+    positive = np.maximum(weights.mean(values), 0.0)
+    counted = (positive > COUNTED * positive.sum()) & (error > 0)
+    here, most = len(fits.halvings), fits.most_splits
+    return number_of_splits(variance[counted], error[counted], here, most)
+
+
+def number_of_splits(variance: Floats, error: Floats, splits: int, most: int) -> int:
+    r"""Return how many splits the scores need; 0 where so many are enough.
+
+    With :math:`v` the variance that ``S`` splits add to a score
+    (:func:`~dfi._models.crossfit.split_variance`) and :math:`e^2` what else its squared standard
+    error holds, :math:`S v / (q e^2)` splits leave a variance of :math:`q e^2`, ``q`` =
+    :data:`SPLIT_SHARE`. The score that needs most of them decides.
+    """
+    needed = splits * float(np.max(variance / error, initial=0.0)) / SPLIT_SHARE
+    return 0 if needed <= splits else int(min(np.ceil(needed), most))
 
 
 def learning_state(
