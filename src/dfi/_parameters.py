@@ -447,7 +447,7 @@ COMMON: Mapping[str, Parameter] = {
         '``estimator="auto"`` and ``cv=5``: there every third repeat does, and the two after it '
         "reuse the models and only halve the training rows in another way. In that case the "
         "default is 3 up to 5,000 rows (6, two splits, up to 400 rows and few columns, unless "
-        "there are classes, and up to 18 where scores differ between splits); otherwise it is 1, "
+        "there are classes, and up to 12 where scores differ between splits); otherwise it is 1, "
         "or 5 if groups are units and ``cv`` is a number, because group scores vary between "
         "splits.",
         option="--repeats",

@@ -12,7 +12,7 @@ from sklearn.linear_model import LinearRegression, Ridge
 
 import dfi
 from dfi._data.weights import Weights
-from dfi._models.crossfit import split_variance
+from dfi._models.crossfit import MOST_SPLITS, split_variance
 from dfi._models.fits import Cache
 from dfi._models.prepare import prepare
 from dfi._scoring.scores import Scores
@@ -252,15 +252,15 @@ def test_scores_that_differ_between_splits_get_more_of_them(monkeypatch, n_jobs)
 
 @pytest.mark.parametrize(("size", "correlation"), [(0.1, 0.5), (0.5, 0.35), (1.0, 0.2)])
 def test_splits_by_need_hold_the_deviation_over_seeds(size, correlation):
-    """By simulation: of ``size`` (1 split) in units of a score's own variance, 2 to 6 splits."""
+    """By simulation: of ``size`` (1 split) in units of a score's own variance, 2 splits or more."""
     generator, samples = np.random.default_rng(1), 4000
     each = size / (correlation + (1.0 - correlation) / 3.0)
-    common = np.sqrt(correlation * each) * generator.standard_normal((samples, 6, 1))
-    own = np.sqrt((1.0 - correlation) * each) * generator.standard_normal((samples, 6, 3))
+    common = np.sqrt(correlation * each) * generator.standard_normal((samples, MOST_SPLITS, 1))
+    own = np.sqrt((1.0 - correlation) * each) * generator.standard_normal((samples, MOST_SPLITS, 3))
     found, errors = np.empty(samples), np.empty(samples)
     for k, by_split in enumerate(common + own):
         first = split_variance(by_split[:2].reshape(-1, 1), (3, 3))
-        count = number_of_splits(first, np.ones(1), 2, 6) or 2
+        count = number_of_splits(first, np.ones(1), 2, MOST_SPLITS) or 2
         found[k] = by_split[:count].mean()
         variance = split_variance(by_split[:count].reshape(-1, 1), (3,) * count)
         errors[k] = np.sqrt(1.0 + variance[0])

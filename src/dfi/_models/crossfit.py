@@ -469,7 +469,7 @@ Of so few rows a split decides more: on cpus (209 rows) the deviation of a score
 of its standard error.
 """
 
-FIRST_SPLITS, MOST_SPLITS = 2, 6
+FIRST_SPLITS, MOST_SPLITS = 2, 4
 """Splits of such a table at first, and at the most."""
 
 SHARED_BY_HALVINGS = 0.5
