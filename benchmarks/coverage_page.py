@@ -135,8 +135,8 @@ def write_page(
     page.write_text(text + "\n" + "".join(("\n", *rest[1:]) if rest[1] else ()))
 
 
-REAL_HEAD = """| table | rows | parts | covers | shares cover | sd/se | bias/se | width | shares' width | R2 (5,000 rows) | sound: parts, covers, shares | CPU |
-|---|---|---|---|---|---|---|---|---|---|---|---|"""
+REAL_HEAD = """| table | rows | parts | covers | shares cover | best | sd/se | bias/se | width | shares' width | R2 (5,000 rows) | sound: parts, covers, shares | CPU |
+|---|---|---|---|---|---|---|---|---|---|---|---|---|"""
 
 
 def real_lines(found: dict[str, Any], *, head: bool = True, mean: bool = False) -> str:
@@ -159,9 +159,18 @@ def _last_run_first(item: tuple[tuple[str, int], Any]) -> tuple[int, int]:
 
 def _mean_of(cells: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """Return the mean figures of tables; of verdicts and parts the sum, each part counted once."""
-    names = ("covers", "shares_cover", "sd_over_se", "bias_over_se", "width", "share_width")
+    names = (
+        "covers",
+        "shares_cover",
+        "best",
+        "shares_best",
+        "sd_over_se",
+        "bias_over_se",
+        "width",
+        "share_width",
+    )
     found: dict[str, Any] = {
-        name: _weighted([cell[name] for cell in cells], np.ones(len(cells)))
+        name: _weighted([cell.get(name) for cell in cells], np.ones(len(cells)))
         for name in (*names, "r2", "reference_r2", "seconds")
     }
     for name in ("covers", "shares"):
@@ -199,10 +208,18 @@ def _real_line(name: str, cell: dict[str, Any]) -> str:
         f"| {name} | {cell['rows']} | {cell['parts']} "
         f"| {_with_error(cell['covers'], cell['covers_error'], 2)} "
         f"| {_with_error(cell['shares_cover'], cell['shares_error'], 2)} "
-        f"| {cell['sd_over_se']:.2f} | {cell['bias_over_se']:.2f} | {cell['width']:.2f} "
+        f"| {_best(cell)} | {cell['sd_over_se']:.2f} | {cell['bias_over_se']:.2f} | {cell['width']:.2f} "
         f"| {_with_error(cell['share_width'], None, 2)} | {cell['r2']:.2f} ({cell['reference_r2']:.2f}) "
         f"| {verdict} | {cell['seconds']:.1f} |"
     )
+
+
+def _best(cell: dict[str, Any]) -> str:
+    """Return what can be expected of scores and of shares; "-" for what was not measured."""
+    pair = [np.nan if cell.get(name) is None else cell[name] for name in ("best", "shares_best")]
+    if np.isnan(pair).all():
+        return "-"
+    return ", ".join(_with_error(each, None, 2) for each in pair)
 
 
 def cell_keys(models: Sequence[Model], cells: dict[str, Any]) -> list[tuple[Model, int, str]]:

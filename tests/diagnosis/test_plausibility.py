@@ -167,6 +167,27 @@ def test_errors_that_sum_and_explained_share_do_not_hide_a_sum():
     assert replace(apart, covariance=0.03).low
 
 
+@pytest.mark.parametrize(
+    ("order", "interaction", "grade"),
+    [(1.14, 0.0, "note"), (1.16, 0.0, "care"), (0.84, 0.0, "care"), (1.16, 0.05, "note"),
+     (1.35, 0.05, "care")],
+)  # fmt: skip
+def test_a_sum_that_is_far_off_limits_a_result_by_its_size_though_it_is_not_sure(
+    order, interaction, grade
+):
+    """Interactions of the model account for 3 times what the probe sees of them."""
+    found = totals(
+        total=order, latent_total=order, order=order, interaction=interaction,
+        latent_total_se=0.5, total_se=0.5,
+    )  # fmt: skip
+    assert not found.unaccounted
+    said = sum_of_scores(found, dfi.transports.Gaussian(), "cross", straight=True)
+    assert said.severity == grade
+    # where the model's interactions are not known, or hardly anything is explained, nothing is said
+    assert not replace(found, interaction=None).astray
+    assert not replace(found, explained_se=0.6).astray
+
+
 def correlated(n, d, seed=0):
     generator = np.random.default_rng(seed)
     X = generator.standard_normal((n, d)) + generator.standard_normal((n, 1))

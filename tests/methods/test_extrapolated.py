@@ -12,6 +12,7 @@ from sklearn.linear_model import LinearRegression, Ridge
 
 import dfi
 from dfi._data.weights import Weights
+from dfi._diagnosis.learning import learning
 from dfi._models.crossfit import MOST_SPLITS, split_variance
 from dfi._models.fits import Cache
 from dfi._models.prepare import prepare
@@ -166,6 +167,9 @@ def test_result_says_whether_scores_still_rise():
         for name, result in results.items()
     }
     assert severities == {"rising": ["care"], "flat": ["note"], "unstable": ["note"]}
+    little = {**found["rising"], "gained": 0.14}
+    assert learning(found["rising"]).severity == "care"
+    assert learning(little).severity == "note"  # it rises surely, and by little
     assert found["rising"]["gained"] > 1.645 * found["rising"]["error"]
     assert abs(found["flat"]["gained"]) < 0.05
     assert found["unstable"]["gained"] is None

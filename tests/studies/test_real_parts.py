@@ -17,7 +17,7 @@ def part(scores, half_width, verdict, shift=0.0):
     return {
         "table": "made", "score": scores.tolist(), "se": [0.5] * len(scores),
         "ci_low": (scores - half_width).tolist(), "ci_high": (scores + half_width).tolist(),
-        "share": (scores / 10 + shift).tolist(),
+        "share": (scores / 10 + shift).tolist(), "share_se": [0.03] * len(scores),
         "share_low": (scores / 10 + shift - 0.06).tolist(),
         "share_high": (scores / 10 + shift + 0.06).tolist(),
         "explainable": 10.0, "r2": 0.5, "verdict": verdict, "warnings": [], "seconds": 2.0,
@@ -52,6 +52,10 @@ def test_figures_are_those_of_the_scores_that_matter():
     assert found["bias_over_se"] == pytest.approx(np.mean([-1.0 / 0.5, 0.5 / 0.5]))
     assert found["width"] == pytest.approx(np.mean([2.0 / 4.0, 2.0 / 2.0]))
     assert found["share_width"] == pytest.approx(0.12)
+    # a reference with the error of a part: 1.645 / sqrt(2) standard deviations
+    assert found["best"] == pytest.approx(0.7552, abs=1e-4)
+    assert found["shares_best"] == pytest.approx(0.7552, abs=1e-4)
+    assert found["sums_off"] == pytest.approx(abs(1.4 + 0.3 - 1.0))
     assert found["verdicts"]["sound"] == {"parts": 1, "covers": 1.0, "shares_cover": 1.0}
 
 

@@ -171,7 +171,7 @@ def check_result(
             else [noise(floor, totals), smaller_than_noise(floor, below, totals)]
         ),
         None if fidelity is None else fidelity.finding(design),
-        dependence(design, left, pairs, tried=tried),
+        dependence(design, left, pairs, totals, tried=tried),
     ]
     measured: dict[str, object] = {
         "latent": {**told, "pairs": pairs},

@@ -15,6 +15,10 @@ if TYPE_CHECKING:
     from dfi._scoring.scores import Scores, Task
     from dfi._types import Floats
 
+LATE = 0.15
+"""Share of the signal that came with the second half of the training rows from which scores are too
+low: parts of real tables with less cover as often as those whose curve is flat."""
+
 
 def learning_curve(
     models: Scores, smaller: Scores, membership: Floats, task: Task
@@ -38,13 +42,14 @@ def learning_curve(
 def learning(state: Mapping[str, Any]) -> Finding:
     """Report whether scores still rise with the training rows.
 
-    Only a curve that surely rises limits a result: where nothing is known of it intervals are wide.
+    Only a curve that surely rises, and by much, limits a result: intervals leave room for less, and
+    where nothing is known of it they are wide.
     """
     numbers = {key: state[key] for key in ("gained", "error") if state[key] is not None}
     remedy = f"Use more rows, or {worded('an estimator', 'a --model')} that suits them better"
     return Finding(
         "learning",
-        "care" if state["state"] == "rising" else "note",
+        "care" if state["state"] == "rising" and state["gained"] >= LATE else "note",
         state["words"],
         numbers,
         "" if state["state"] == "flat" else remedy,

@@ -53,6 +53,11 @@ TOLERANCE = 0.1
 """Share of the explained variance by which scores may miss it: linear models on eight real tables
 are within .04 of it."""
 
+ASTRAY = 0.15
+"""The same where the verdict is lowered whether or not it is sure: by so much the scores and shares
+of parts of real tables are another question than those of 5,000 rows (``benchmarks/real_parts.py``,
+tables for development)."""
+
 ADDITIVE = 1e-6
 """Share of the explained variance up to which an interaction is rounding."""
 
@@ -145,6 +150,21 @@ class Totals:
             1.0 - TOLERANCE, latent=True
         )
 
+    @property
+    def astray(self) -> bool:
+        """Whether the sum is far from what the models explain, their interactions considered."""
+        return self.astray_by(0.0)
+
+    def astray_by(self, errors: float) -> bool:
+        """Return whether it is :data:`ASTRAY` with so many standard errors more."""
+        if self.interaction is None or not self.clear:
+            return False
+        order = self.latent_total / self.explained
+        covered = 2.0 * order * self.latent_covariance
+        variance = self.latent_total_se**2 - covered + (order * self.explained_se) ** 2
+        room = errors * float(np.sqrt(max(variance, 0.0))) / self.explained
+        return max(order - self.most, 1.0 - order) + room >= ASTRAY
+
     def _off(self, bound: float, *, latent: bool = False) -> bool:
         """Return whether a sum is beyond so many times what is explained, away from 1, surely."""
         total, error, covariance = (
@@ -160,7 +180,7 @@ class Totals:
     def as_dict(self) -> dict[str, object]:
         """Return the values for a result's diagnostics."""
         found = {**asdict(self), "above_variance": list(self.above_variance)}
-        judged = ("impossible", "doubtful", "low", "additive", "unaccounted")
+        judged = ("impossible", "doubtful", "low", "additive", "unaccounted", "astray")
         return {**found, **{name: getattr(self, name) for name in judged}}
 
 
@@ -246,7 +266,7 @@ def sum_of_scores(
 ) -> Finding | None:
     """Report what the scores add up to; None if nothing is explained and nothing is wrong."""
     # a blur is asked for, and takes from all scores
-    off = totals.unaccounted and not design.epsilon
+    off = (totals.unaccounted or totals.astray) and not design.epsilon
     wrong = totals.impossible or totals.doubtful or totals.low
     unit = "variance" if totals.square else "loss"
     of = f"times the {unit} that the regression explains"
@@ -273,7 +293,8 @@ def sum_of_scores(
             numbers,
         )
     # without interactions there is no room for another sum
-    severity: Severity = "distrust" if wrong or totals.additive else "care"
+    sure = wrong or (totals.additive and totals.unaccounted)
+    severity: Severity = "distrust" if sure else "care"
     if not (totals.impossible or totals.doubtful or (off and order > 1.0)):
         return Finding(
             "sum",
