@@ -384,7 +384,7 @@ def summarise(reference: dict[str, Any], parts: Sequence[dict[str, Any]]) -> dic
         "shares_error": _error(of_shares),
         "best": best("se"),
         "shares_best": best("share_se"),
-        "sums_off": max(abs(float(np.sum(part["share"])) - 1.0) for part in (*parts, reference)),
+        "sums_off": _largest([np.sum(part["share"]) - 1.0 for part in (*parts, reference)]),
         "reference_verdict": reference["verdict"],
         "sd_over_se": float((scores.std(axis=0, ddof=1) / se).mean()),
         "bias_over_se": float(((scores.mean(axis=0) - true[counted]) / se).mean()),
@@ -403,6 +403,12 @@ def summarise(reference: dict[str, Any], parts: Sequence[dict[str, Any]]) -> dic
 def _mean(values: np.ndarray) -> float:
     given = values[np.isfinite(values)]
     return float(given.mean()) if len(given) else float("nan")
+
+
+def _largest(values: Sequence[float]) -> float:
+    """Return the largest size of those that are known."""
+    known = [abs(float(value)) for value in values if np.isfinite(value)]
+    return max(known, default=float("nan"))
 
 
 def _error(values: np.ndarray) -> float:

@@ -12,7 +12,7 @@ from dfi._latent.independence import Independence
 RIGHT = Totals(
     total=1.0, total_se=0.02, explained=1.0, explained_se=0.02, variance=1.5, of_variance=2 / 3,
     of_explained=1.0, latent_total=1.0, latent_total_se=0.02, order=1.0, n_latent=4,
-    above_variance=(), interaction=0.0,
+    above_variance=(), interaction=0.001,
 )  # fmt: skip
 
 
@@ -31,6 +31,7 @@ def left(auc):
         (0.95, {"latent_total": 1.2, "order": 1.2, "interaction": 0.05}, "note"),
         (0.95, {"latent_total_se": 0.1}, "care"),  # it may be off by as much
         (0.95, {"interaction": None}, "care"),  # nothing is known of it
+        (0.95, {"interaction": 0.0}, "care"),  # the sum of an additive model is always right
         (0.8, {"latent_total": 1.2, "order": 1.2}, "note"),
     ],
 )
