@@ -120,13 +120,13 @@ class Outcome:
     among: int = field(default=2, repr=False)
     sorted: bool = field(default=True, repr=False)
 
-    n_classes: int = field(init=False, repr=False)
-    is_classes: bool = field(init=False, repr=False)
+    @property
+    def n_classes(self) -> int:
+        return {"binary": 2, "classes": len(self.classes)}.get(self.kind, 0)
 
-    def __post_init__(self) -> None:
-        count = {"binary": 2, "classes": len(self.classes)}.get(self.kind, 0)
-        object.__setattr__(self, "n_classes", count)
-        object.__setattr__(self, "is_classes", self.kind in ("binary", "classes"))
+    @property
+    def is_classes(self) -> bool:
+        return self.kind in ("binary", "classes")
 
     def as_dict(self) -> dict[str, object]:
         found: dict[str, object] = {"name": self.name, "kind": self.kind}

@@ -144,23 +144,28 @@ class Data:
     labels: Native | None = None
     facts: Mapping[str, object] = field(default_factory=dict)
 
-    matrix: Floats = field(init=False, repr=False)
-    y: Floats = field(init=False, repr=False)
-    n_fit: int = field(init=False, repr=False)
-    fit_weights: Weights | None = field(init=False, repr=False)
-    blocks: Blocks = field(init=False, repr=False)
+    @property
+    def matrix(self) -> Floats:
+        return self.table.matrix
 
-    def __post_init__(self) -> None:
-        n_fit = len(self.table.matrix if self.fit is None else self.fit)
-        object.__setattr__(self, "matrix", self.table.matrix)
-        object.__setattr__(self, "y", self.outcome.values)
-        object.__setattr__(self, "n_fit", n_fit)
-        object.__setattr__(self, "fit_weights", self.weights if self.weighted else None)
+    @property
+    def y(self) -> Floats:
+        return self.outcome.values
+
+    @property
+    def n_fit(self) -> int:
+        return len(self.matrix if self.fit is None else self.fit)
+
+    @property
+    def fit_weights(self) -> Weights | None:
+        return self.weights if self.weighted else None
+
+    @property
+    def blocks(self) -> Blocks:
         columns = self.table.columns
-        blocks = Blocks(columns, None, len(columns))
         if self.groups is not None and self.joint:
-            blocks = group_blocks(self.groups, columns)
-        object.__setattr__(self, "blocks", blocks)
+            return group_blocks(self.groups, columns)
+        return Blocks(columns, None, len(columns))
 
     def fitting(self, rows: Ints) -> Ints:
         return rows if self.fit is None else np.intersect1d(rows, self.fit)

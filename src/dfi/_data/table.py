@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Literal
 
@@ -89,13 +89,14 @@ class Table:
     present: Bools | None = None
     known: Known | None = None
     everyday: Everyday = NOTHING
-    names: tuple[str, ...] = field(init=False, repr=False)
-    gaps: tuple[Column, ...] = field(init=False, repr=False)
 
-    def __post_init__(self) -> None:
-        gaps = tuple(column for column in self.columns if column.fill is not None)
-        object.__setattr__(self, "names", tuple(column.name for column in self.columns))
-        object.__setattr__(self, "gaps", gaps)
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        return tuple(column.name for column in self.columns)
+
+    @cached_property
+    def gaps(self) -> tuple[Column, ...]:
+        return tuple(column for column in self.columns if column.fill is not None)
 
     @property
     def n_rows(self) -> int:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
@@ -31,12 +32,12 @@ class Weights:
     kind: WeightKind
     dependence: Dependence | None = None
 
-    total: float = field(init=False, repr=False)
-    """The sum of frequency weights, or the number of rows of positive sampling weight."""
-
-    def __post_init__(self) -> None:
-        count = self.values.sum() if self.kind == "frequency" else np.count_nonzero(self.values)
-        object.__setattr__(self, "total", float(count))
+    @cached_property
+    def total(self) -> float:
+        """The sum of frequency weights, or the number of rows of positive sampling weight."""
+        return float(
+            self.values.sum() if self.kind == "frequency" else np.count_nonzero(self.values)
+        )
 
     @property
     def uniform(self) -> bool:

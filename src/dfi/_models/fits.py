@@ -191,14 +191,18 @@ class Fits:
     place: int = 0
     cluster: tuple[EstimatorLike, TicketSplit] | None = None
     cache: Cache = field(default_factory=Cache, repr=False)
-    table: Table = field(init=False, repr=False)
-    outcome: Outcome = field(init=False, repr=False)
-    weights: Weights = field(init=False, repr=False)
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "table", self.data.table)
-        object.__setattr__(self, "outcome", self.data.outcome)
-        object.__setattr__(self, "weights", self.data.weights)
+    @property
+    def table(self) -> Table:
+        return self.data.table
+
+    @property
+    def outcome(self) -> Outcome:
+        return self.data.outcome
+
+    @property
+    def weights(self) -> Weights:
+        return self.data.weights
 
     @classmethod
     def cross(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, cast
 
@@ -90,13 +90,12 @@ class Predictor:
     shrink: tuple[float, float] | None = None
     domain: Domain = "real"
     of_classes: bool = False
-    reads_matrix: bool = field(init=False, repr=False)
-    """Whether the model's columns are the columns of the numeric matrix, one for one."""
 
-    def __post_init__(self) -> None:
+    @cached_property
+    def reads_matrix(self) -> bool:
+        """Whether the model's columns are the columns of the numeric matrix, one for one."""
         plain = all(column.kind != "categorical" for column in self.table.columns)
-        own = self.view == "matrix" or (plain and not self.table.gaps and not self.exact)
-        object.__setattr__(self, "reads_matrix", own)
+        return self.view == "matrix" or (plain and not self.table.gaps and not self.exact)
 
     @property
     def name(self) -> str:
