@@ -81,7 +81,7 @@ SPARSE = 0.02
 
 
 @dataclass(frozen=True)
-class Geometry:
+class KernelLines:
     """Lines as the kernels want them.
 
     ``steepness`` (d, p) is ``1 / L_fj``, or 0 where ``L_fj`` counts as zero; outside of ``lows`` to
@@ -221,7 +221,7 @@ def _spread(items: Ints, count: int) -> Ints:
     return items[np.linspace(0, len(items) - 1, min(count, len(items))).astype(np.intp)]
 
 
-def _geometry(lines: Lines) -> Geometry:
+def _geometry(lines: Lines) -> KernelLines:
     slopes = np.asarray(lines.directions, dtype=np.float64)
     magnitude = np.abs(slopes)
     scale = magnitude.max(axis=1, keepdims=True, initial=0.0)
@@ -233,14 +233,14 @@ def _geometry(lines: Lines) -> Geometry:
     highs = upper - lines.offsets.min(axis=0)
     # Adding the shift back rounds; the outermost atoms must stay inside.
     padding = 1e-9 * (1.0 + np.maximum(np.abs(lows), np.abs(highs)))
-    return Geometry(np.ascontiguousarray(steepness.T), law, lows - padding, highs + padding)
+    return KernelLines(np.ascontiguousarray(steepness.T), law, lows - padding, highs + padding)
 
 
 def _by_direction(
     ensemble: TreeEnsemble,
     nodes: Nodes,
     lines: Lines,
-    geometry: Geometry,
+    geometry: KernelLines,
     categories: Sequence[Category],
     n_threads: int | None,
     *,
@@ -308,7 +308,7 @@ def _by_direction(
 
 
 def _shared(
-    ensemble: TreeEnsemble, nodes: Nodes, lines: Lines, geometry: Geometry, n_threads: int | None
+    ensemble: TreeEnsemble, nodes: Nodes, lines: Lines, geometry: KernelLines, n_threads: int | None
 ) -> LineMoments:
     """Walk the own path of each row once for many directions, then the lines that leave it."""
     n, d = lines.latent.shape
@@ -354,7 +354,7 @@ def _leaving(
     nodes: Nodes,
     trees: slice,
     lines: Lines,
-    geometry: Geometry,
+    geometry: KernelLines,
     rows: slice,
     group: slice,
     columns: Floats,
@@ -460,7 +460,7 @@ def _copies(steepness: Floats, categories: Sequence[Category]) -> list[Floats]:
 
 
 def _path(
-    ensemble: TreeEnsemble, nodes: Nodes, lines: Lines, geometry: Geometry, n_threads: int | None
+    ensemble: TreeEnsemble, nodes: Nodes, lines: Lines, geometry: KernelLines, n_threads: int | None
 ) -> LineMoments:
     n, d = lines.latent.shape
     q = len(lines.offsets)
