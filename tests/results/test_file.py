@@ -4,7 +4,6 @@ import json
 import pickle
 import zipfile
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -77,38 +76,6 @@ def test_round_trip(tmp_path):
 def test_round_trip_of_the_least(tmp_path):
     result = build(spread=None, attribution=None, default_groups=None, nonnegative=False)
     assert_same(result, load(result.save(tmp_path / "least")))
-
-
-DATA = Path(__file__).parent / "data"
-
-
-def test_files_of_format_1_are_read(tmp_path):
-    """What the release before the index of rows wrote, with the table that it showed."""
-    read = load(DATA / "format-1.dfi")
-    expected = json.loads((DATA / "format-1.json").read_text(encoding="utf-8"))
-    for name, result in (("table", read), ("latent", read.latent), ("groups", read.group())):
-        frame = pd.DataFrame(expected[name])
-        # intervals of negative scores began at 0 then, and begin at the score now
-        frame["ci_low"] = np.minimum(frame["ci_low"], frame["score"])
-        pd.testing.assert_frame_equal(result.table(sort=False), frame, rtol=1e-12, atol=0.0)
-    assert [read.total.value, read.total.se] == pytest.approx(expected["total"], rel=1e-12)
-    assert read.quality.r2 == expected["r2"]
-    assert read.spec["data_sha256"] == expected["sha256"]
-    # all 60 rows of the table are there, so they stand in order
-    assert read.rows.tolist() == list(range(60))
-    assert not (read - read).scores.any()
-    assert_same(read, load(read.save(tmp_path / "again.dfi")))
-
-
-def test_format_1_does_not_know_which_rows_of_a_part_it_has(path):
-    def back_to_1(manifest):
-        manifest.update(version=1)
-        for part in (manifest, manifest["latent"]):
-            part.pop("difference")
-            part["spec"]["n_rows"] = 45
-
-    rewrite(path, manifest=back_to_1)
-    assert load(path).rows is None
 
 
 def test_rows_differences_and_moments_survive(tmp_path):
@@ -256,9 +223,12 @@ def test_not_a_dfi_file(path, tmp_path):
         load(path)
 
 
-def test_newer_and_senseless_versions(path):
+def test_other_and_senseless_versions(path):
     rewrite(path, manifest=lambda content: content.update(version=VERSION + 1))
-    with pytest.raises(ValueError, match=f"version {VERSION + 1}, .* up to {VERSION}; upgrade dfi"):
+    with pytest.raises(ValueError, match=f"version {VERSION + 1}, .* reads {VERSION}; upgrade dfi"):
+        load(path)
+    rewrite(path, manifest=lambda content: content.update(version=VERSION - 1))
+    with pytest.raises(ValueError, match=f"version {VERSION - 1}, .* {VERSION}; explain the table"):
         load(path)
     rewrite(path, manifest=lambda content: content.update(version="one"))
     with pytest.raises(ValueError, match="damaged: its format version is 'one'"):

@@ -13,7 +13,7 @@ explained for counts.
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -121,7 +121,7 @@ class Quality:
     by_outcome: dict[str, Quality] = field(default_factory=dict, hash=False)
 
     def __post_init__(self) -> None:
-        if self.loss in ("squared-error", "brier"):  # results of before there were other losses
+        if self.loss in ("squared-error", "brier"):  # they are the same there
             known = {"model_loss": self.mse, "null_loss": self.outcome_variance}
             for name, value in known.items():
                 if math.isnan(getattr(self, name)):
@@ -191,18 +191,19 @@ class Quality:
 
     @classmethod
     def from_plain(cls, plain: Mapping[str, Any]) -> Quality:
-        """Read what :meth:`as_plain` wrote; files from before 0.3 have fewer fields."""
-        known = {entry.name for entry in fields(cls)}
-        values = {name: value for name, value in plain.items() if name in known}
-        for name in ("r2_by_fold", "skill_by_fold"):
-            values[name] = tuple(values.get(name, ()))
-        values["calibration"] = tuple(
-            CalibrationBin(float(p), float(o), int(n)) for p, o, n in values.get("calibration", ())
+        """Read what :meth:`as_plain` wrote."""
+        bins = [CalibrationBin(float(p), float(o), int(n)) for p, o, n in plain["calibration"]]
+        return cls(
+            **{
+                **plain,
+                "r2_by_fold": tuple(plain["r2_by_fold"]),
+                "skill_by_fold": tuple(plain["skill_by_fold"]),
+                "calibration": tuple(bins),
+                "by_outcome": {
+                    name: cls.from_plain(part) for name, part in plain["by_outcome"].items()
+                },
+            }
         )
-        values["by_outcome"] = {
-            name: cls.from_plain(part) for name, part in values.get("by_outcome", {}).items()
-        }
-        return cls(**values)
 
 
 def averaged(predictions: Sequence[tuple[Ints, Floats]]) -> list[tuple[Ints, Floats]]:

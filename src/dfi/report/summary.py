@@ -420,8 +420,6 @@ def call_text(spec: Plain) -> str:
     if isinstance(recorded, str):
         return recorded
     method = spec.get("method", "dfi")
-    if "score" in spec:  # as files of format 1 call the form
-        spec = {**spec, "form": spec["score"]}
     named = [key for key in _ARGUMENTS if key in spec and (method == "dfi" or key != "n_repeats")]
     known = [f"{key}={_argument(key, spec)}" for key in named]
     if not known:

@@ -297,13 +297,13 @@ def _read_manifest(archive: zipfile.ZipFile, source: Path) -> dict[str, Json]:
         raise FileFormatError(f"{source} is damaged: its manifest is not JSON ({error})") from error
     if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
         raise FileFormatError(f"{source} is not a dfi file (its manifest does not say {FORMAT!r})")
-    version = manifest.get("version")
-    if not isinstance(version, int) or isinstance(version, bool) or version < 1:
+    version: Json = manifest.get("version")
+    if not _is_whole(version) or version < 1:
         raise FileFormatError(f"{source} is damaged: its format version is {version!r}")
-    if version > VERSION:
+    if version != VERSION:
+        cure = "upgrade dfi to read it" if version > VERSION else "explain the table again"
         raise FileFormatError(
-            f"{source} has format version {version}, but this dfi reads up to {VERSION}; "
-            f"upgrade dfi to read it"
+            f"{source} has format version {version}, but this dfi reads {VERSION}; {cure}"
         )
     return manifest
 
@@ -448,19 +448,15 @@ def _pack_influence(influence: Influence, prefix: str) -> tuple[dict[str, Json],
 
 
 def unpack(manifest: dict[str, Json], arrays: Arrays, prefix: str = "") -> dict[str, Json]:
-    """Return the fields of the result that :func:`pack` took apart, those of the latent one nested.
-
-    Files of formats 1 to 3 are read too.
-    """
+    """Return the fields that :func:`pack` took apart, those of the latent result nested."""
     _check_manifest(manifest)
     quality, groups, latent = (manifest[key] for key in ("quality", "default_groups", "latent"))
     return {
         **{name: manifest[name] for name in _PLAIN},
         **{name: arrays.get(f"{prefix}{name}") for name in _ARRAYS},
         "names": tuple(manifest["names"]),
-        # format 1 knows no differences, and its first files no components
-        "difference": manifest.get("difference", False),
-        "components": manifest.get("components"),
+        "difference": manifest["difference"],
+        "components": manifest["components"],
         "spec": manifest["spec"],
         "diagnostics": manifest["diagnostics"],
         "quality": Quality.from_plain(quality),
@@ -469,45 +465,42 @@ def unpack(manifest: dict[str, Json], arrays: Arrays, prefix: str = "") -> dict[
             None if groups is None else Groups(tuple(groups["names"]), arrays[f"{prefix}groups"])
         ),
         "latent": None if latent is None else unpack(latent, arrays, f"{prefix}latent."),
-        # formats 1 to 3 know neither totals nor several outcomes, the first files of 4 no parts
         **{
             key: (
                 None
-                if manifest.get(key) is None
+                if manifest[key] is None
                 else _unpack_influence(manifest[key], arrays, f"{prefix}{key}.")
             )
             for key in ("totals", "parts")
         },
         "by_outcome": {
             entry["outcome"]: unpack(entry, arrays, f"{prefix}outcome{place}.")
-            for place, entry in enumerate(manifest.get("by_outcome", ()))
+            for place, entry in enumerate(manifest["by_outcome"])
         },
     }
 
 
 def _check_manifest(manifest: dict[str, Json]) -> None:
     """Raise by the key where a manifest has a value of another type, or out of range."""
-    _check(manifest, _IN_MANIFEST, _IN_LATER)
+    _check(manifest, _IN_MANIFEST)
     _check_quality(manifest["quality"])
-    for entry in manifest.get("by_outcome", ()):
+    for entry in manifest["by_outcome"]:
         _expect(entry, "outcome", _is_text)
     if manifest["default_groups"] is not None:
         _expect(manifest["default_groups"], "names", _is_names)
 
 
 def _check_quality(quality: dict[str, Json]) -> None:
-    _check(quality, _IN_QUALITY, _IN_LATER_QUALITY)
-    if (quality.get("auc") is None) != (quality.get("auc_se") is None):
+    _check(quality, _IN_QUALITY)
+    if (quality["auc"] is None) != (quality["auc_se"] is None):
         raise ValueError("'auc' and 'auc_se' must come together")
-    for part in quality.get("by_outcome", {}).values():
+    for part in quality["by_outcome"].values():
         _check_quality(part)
 
 
-def _check(record: Json, required: Tests, later: Tests) -> None:
-    for key, test in required.items():
+def _check(record: Json, tests: Tests) -> None:
+    for key, test in tests.items():
         _expect(record, key, test)
-    for key, test in later.items():
-        _expect(record, key, test, optional=True)
 
 
 def _expect(record: Json, key: str, test: Test, *, optional: bool = False) -> None:
@@ -543,24 +536,20 @@ _IN_MANIFEST: Tests = {
     "library": lambda value: value in get_args(Library),
     "nonnegative": _is_flag,
     **dict.fromkeys(("spec", "diagnostics", "quality"), _is_dict),
-}
-_IN_LATER: Tests = {
     "difference": _is_flag,
     "components": lambda value: value is None or _list_of(_is_names)(value),
     "by_outcome": _is_list,
 }
-"""Keys of manifests, and those that the first formats lack."""
 _IN_QUALITY: Tests = {
-    **dict.fromkeys(("r2", "r2_spread", "mse", "outcome_variance"), _is_number),
-    "r2_by_fold": _is_numbers,
-    "n_rows": lambda value: _is_whole(value) and value >= 0,
-}
-_IN_LATER_QUALITY: Tests = {
-    **dict.fromkeys(("model_loss", "null_loss"), _is_number),
     **dict.fromkeys(
-        ("auc", "auc_se", "brier", "log_loss"), lambda value: value is None or _is_number(value)
+        ("r2", "r2_spread", "mse", "outcome_variance", "model_loss", "null_loss"), _is_number
     ),
-    "skill_by_fold": _is_numbers,
+    **dict.fromkeys(
+        ("auc", "auc_se", "brier", "log_loss", "concordance", "integrated_brier"),
+        lambda value: value is None or _is_number(value),
+    ),
+    **dict.fromkeys(("r2_by_fold", "skill_by_fold"), _is_numbers),
+    "n_rows": lambda value: _is_whole(value) and value >= 0,
     "loss": _is_text,
     "calibration": _list_of(_is_numbers),
     "by_outcome": _is_dict,
@@ -572,8 +561,8 @@ def _unpack_influence(manifest: dict[str, Json], arrays: Arrays, prefix: str) ->
     if moments is not None:
         _expect(moments, "size", lambda value: _is_number(value) and 0 < value < math.inf)
         _expect(moments, "n_rows", lambda value: _is_whole(value) and value > 0)
-        _expect(moments, "degrees", lambda value: _is_number(value) and value > 0, optional=True)
-        _expect(moments, "words", _is_text, optional=True)
+        _expect(moments, "degrees", lambda value: _is_number(value) and value > 0)
+        _expect(moments, "words", _is_text)
         sample = moments["sample"]
         mean, covariance, third = (arrays[f"{prefix}{name}"] for name in _MOMENTS)
         return InfluenceMoments(
@@ -583,15 +572,10 @@ def _unpack_influence(manifest: dict[str, Json], arrays: Arrays, prefix: str) ->
             size=moments["size"],
             n_rows=moments["n_rows"],
             sample=None if sample is None else _unpack_rows(sample, arrays, f"{prefix}sample."),
-            # formats 1 and 2 know independent rows only
-            degrees=moments.get("degrees", math.inf),
-            words=moments.get("words", "independent rows"),
+            degrees=moments["degrees"],
+            words=moments["words"],
         )
-    found = _unpack_rows(manifest, arrays, prefix)
-    if "difference" not in manifest and manifest.get("spec", {}).get("n_rows") == found.n_rows:
-        # format 1 keeps no index of rows; where all are there, they stand in order
-        return InfluenceRows(found.values, found.weights, np.arange(found.n_rows))
-    return found
+    return _unpack_rows(manifest, arrays, prefix)
 
 
 def _unpack_rows(manifest: dict[str, Json], arrays: Arrays, prefix: str) -> InfluenceRows:

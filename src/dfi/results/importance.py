@@ -331,7 +331,7 @@ class Importance(Questions, Exports):
         Raises
         ------
         ValueError
-            The result does not hold the total: a difference, or one of an older file.
+            The result does not hold the total: a difference.
 
         Warns
         -----
@@ -690,7 +690,7 @@ def load(path: str | os.PathLike[str]) -> Importance:
     Raises
     ------
     FileFormatError
-        A ValueError: it is not a dfi file, was written by a newer version, or is damaged.
+        A ValueError: it is not a dfi file, has another format version, or is damaged.
 
     Examples
     --------

@@ -110,8 +110,8 @@ def is_effect(spec: Mapping[str, object]) -> bool:
 
 
 def loss_of(spec: Mapping[str, object]) -> str:
-    """Return the loss' name; older files say ``squared error``."""
-    return str(spec.get("loss") or "squared-error").replace("squared error", "squared-error")
+    """Return the loss' name."""
+    return str(spec.get("loss") or "squared-error")
 
 
 def is_square(spec: Mapping[str, object]) -> bool:
