@@ -3,14 +3,15 @@ r"""HIV-1 with groups as units: each of the 14 groups is disentangled and scored
 The study ``hiv`` adds up the scores of 832 columns, and finds that a sum over hundreds of tiny
 coordinates is mostly noise. Here the groups are the units (``units="groups"``): the transport
 disentangles groups from each other, with a factor covariance because rows are fewer than columns,
-and a group is replaced as a whole. Forests of 200 trees, five folds, the cross form, everything
-else as the library does it without being asked.
+and a group is replaced as a whole. Forests of 200 trees, five folds, the cross form, and every
+other default.
 
 ``split``
     One random split, the transport taken as known: joint scores, where a group keeps all of its
     sites, and Shapley values, where sites that several groups hold are divided between them.
 ``together``
-    All splits in one call, the error of the transport and the spread over splits included.
+    All splits in one call, with the error of the transport and the spread over splits: scores, and
+    shares with intervals and verdict.
 ``loco``
     Group LOCO on the first split: the forest is fitted again without each group.
 ``fakes``
@@ -150,12 +151,23 @@ def explain_together(outcome: str, trees: int, repeats: int, data: str | None = 
         "se": result.se,
         "spread": result.spread,
         "p_adj": np.asarray(result.table(sort=False)["p_adj"]),
-        "r2": result.quality.r2,
+        **shares_and_verdict(result),
         "fidelity": {key: told["fidelity"][key] for key in ("variance_ratio", "mean_shift")},
         "of_atoms": dict(told["overlap"]["of_atoms"]),
         "factors": told["covariance"]["factors"],
         "seconds": time.perf_counter() - wall,
         "cpu_seconds": time.process_time() - cpu,
+    }
+
+
+def shares_and_verdict(result: dfi.Importance) -> Record:
+    """Return R2, the verdict, and shares; groups divide the sites that they have in common."""
+    table = result.group(how="shapley").table(sort=False)
+    return {
+        "r2": result.quality.r2,
+        **{key: np.asarray(table[key]) for key in ("share", "share_low", "share_high")},
+        "verdict": result.trust.grade,
+        "reasons": [reason.what for reason in result.trust.reasons],
     }
 
 

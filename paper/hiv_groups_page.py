@@ -28,12 +28,19 @@ TITLE = "HIV-1: groups of features as units"
 REMARKS = """
 The [analysis of the paper](hiv.md) adds up the scores of 832 features with 611 rows, and over
 random splits the paper's order (5, 6, 1) dissolves into noise. Here the 14 groups are the
-units: `dfi.explain(X, y, forest, groups=groups, units="groups")`. The transport disentangles groups
-from each other, not the features within ({factors} factors: there are fewer rows than features),
-and a group is replaced as a whole by that of other rows. Groups overlap: 1, 2 and 3 share 103
-features. A *joint* score leaves each group all of its sites; the *Shapley* value divides what
-groups share evenly between them, and adds up to R² (of the products of two half-models). Forests of
-{trees} trees, five folds, {splits} random splits, outcome of variance 1, cross form.
+units: `dfi.explain(X, y, forest, feature_groups=groups, units="groups")`. The transport
+disentangles groups from each other, not the features within ({factors} factors: there are fewer
+rows than features), and a group is replaced as a whole by that of other rows. Groups overlap: 1,
+2 and 3 share 103 features. A *joint* score leaves each group all of its sites; the *Shapley* value
+divides what groups share evenly between them, and adds up to R² (of the products of two
+half-models). Forests of {trees} trees, five folds, {splits} random splits, outcome of variance 1,
+cross form.
+"""
+
+SHARES = """
+Shapley values over the explained variance, the largest first, from one call with all splits.
+Groups divide the sites that they have in common; the sum differs from 1 by interactions and noise.
+The paper ranks sums over features and gives no shares.
 """
 
 CAPTION = """
@@ -116,7 +123,10 @@ def write_groups(records: Records, folder: Path, size: Size) -> None:
             trees=size.trees(quick=50, full=200),
             **words,
         ),
-        "## What was asked, and what came out",
+        "## Shares",
+        SHARES,
+        *(_shares(outcome, records, about) for outcome in OUTCOMES),
+        "## What we asked, and what came out",
         _verdicts(found, records),
         f"![{TITLE}](hiv-groups.png)",
         CAPTION.format(outcome=OUTCOMES[0], **words),
@@ -128,7 +138,7 @@ def write_groups(records: Records, folder: Path, size: Size) -> None:
         "1.0 on average. LOCO leaves a group out and refits, so the others take over what it "
         "shares with them.",
         _orders(found, records, about),
-        "## Groups that carry nothing",
+        "## Groups without signal",
         _fakes(records),
     )
 
@@ -191,6 +201,27 @@ def _verdicts(found: dict[str, GroupSplits], records: Records) -> str:
     ]  # fmt: skip
     rows = [[what, came, "met" if met else "**missed**"] for what, came, met in asked]
     return markdown_table(("asked", "found", ""), rows)
+
+
+def _shares(outcome: str, records: Records, about: Record) -> str:
+    """Return the verdict with its reasons, and the shares."""
+    record = records[f"{outcome}-together"]
+    rows = [
+        [
+            k + 1,
+            about["groups"][k],
+            f"{record['share'][k]:.2f}",
+            f"{record['share_low'][k]:.2f} to {record['share_high'][k]:.2f}",
+        ]
+        for k in np.argsort(-np.asarray(record["share"]), kind="stable")
+    ]
+    reasons = "".join(f"\n- {reason}" for reason in record["reasons"])
+    told = (
+        f"Verdict: **{record['verdict']}**. R² {record['r2']:.2f}; "
+        f"sum of shares {np.sum(record['share']):.2f}.\n{reasons}"
+    )
+    table = markdown_table(("", "group", "share", "95 % interval"), rows)
+    return f"### Shares of {outcome}\n\n{told.rstrip()}\n\n{table}"
 
 
 def _block(outcome: str, joint: GroupSplits, records: Records, about: Record) -> str:

@@ -164,7 +164,7 @@ def test_losses_of_classes_for_a_quantity(loss):
 @pytest.mark.parametrize("loss", ["poisson", "gamma"])
 def test_losses_of_quantities_for_classes(loss):
     for task in ("auto", "classification"):
-        with refuses(f"loss='{loss}' is about counts or positive quantities, but y holds classes"):
+        with refuses(f"loss='{loss}' is for counts or positive quantities, but y holds classes"):
             explain(loss=loss, task=task)
 
 

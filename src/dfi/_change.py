@@ -372,7 +372,7 @@ def _at_level(result: Importance, level: float) -> Importance:
 
 
 def _check_alike(before: Importance, after: Importance) -> None:
-    """Raise if the two results measure different things; what a difference asks for comes later."""
+    """Raise if the two results measure different things."""
     for result, name in ((before, "before"), (after, "after")):
         if result.difference:
             raise ValueError(f"{name} is a difference of two results: pass a result of explain")

@@ -17,7 +17,7 @@ def did_you_mean(name: object, known: Iterable[str], most: int = 1) -> str:
 
 
 def printable(text: str, *, keep: str = "") -> str:
-    """Return a text in which nothing steers a terminal or turns the order of letters."""
+    """Return a text without control characters or marks that change its direction."""
     if text.isascii() and text.isprintable():
         return text
     return "".join(

@@ -458,7 +458,7 @@ def _on_rows(method: Method, found: Mapping[str, MethodResult]) -> Method:
 
 
 def _summed_parts(fits: Fits, method: Method) -> dict[str, MethodResult]:
-    """Compute a method for each class or outcome, and add up; warnings are given once."""
+    """Compute a method for each class or outcome and sum; warn once."""
     names = [member.name for member in fits.outcome.members]
     found: list[dict[str, MethodResult]] = []
     told: dict[type[Warning], dict[str, list[str]]] = {}

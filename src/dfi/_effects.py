@@ -457,7 +457,7 @@ def _check_unused(given: Mapping[str, Any]) -> None:
 
 
 def _check_pseudo(X: TableLike, pseudo_outcome: VectorLike) -> None:
-    """Raise if pseudo-outcomes are not numbers, or not of these rows: by their own name."""
+    """Raise if pseudo-outcomes are not numbers, or belong to other rows."""
     if isinstance(pseudo_outcome, str):
         _, pseudo_outcome = split_column(
             X, pseudo_outcome, "pseudo_outcome", "the column of pseudo-outcomes"

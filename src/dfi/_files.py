@@ -212,7 +212,7 @@ def _beside(folder: Path, name: str) -> Path:
 
 @contextmanager
 def _naming(temporary: Path, place: Path) -> Iterator[None]:
-    """Let errors of the disk name the place that is written to, not a temporary one."""
+    """Make errors of the disk name the destination, not a temporary file."""
     try:
         yield
     except OSError as error:

@@ -111,7 +111,7 @@ def warn_of(findings: Iterable[Finding]) -> None:
 
 
 def listed(names: Sequence[str]) -> str:
-    """Return names in words; only the first three of many."""
+    """Join names in words; only the first three of many."""
     shown = [repr(name) for name in names[:3]]
     if len(names) > 3:
         return ", ".join(shown) + f" and {len(names) - 3} more"

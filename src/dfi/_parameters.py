@@ -787,7 +787,7 @@ def check_one(name: str, value: object, allowed: Constraints, *, optional: bool 
 
 
 def whole(name: str, value: object, least: int) -> int:
-    """Return a whole number, or raise by the parameter's name if it is none or below ``least``."""
+    """Return a whole number of at least ``least``, or raise with the parameter's name."""
     check_one(name, value, (Whole(least),))
     return int(value)  # type: ignore[call-overload, no-any-return]
 
@@ -832,7 +832,7 @@ def validated(function: Callable[P, R]) -> Callable[P, R]:
 
 
 def named_only(function: Callable[P, R]) -> Callable[P, R]:
-    """Let a constructor refuse unknown names; ``fit`` refuses values."""
+    """Make a constructor refuse unknown names; ``fit`` refuses values."""
     return _wrapped(function, function.__qualname__.removesuffix(".__init__"), values=False)
 
 

@@ -38,7 +38,7 @@ def progress_bar(
 
 @dataclass(frozen=True)
 class Bar:
-    """A progress bar that can show how settled the answer is; invisible if nobody watches."""
+    """A progress bar that can show how settled the answer is; hidden outside a terminal."""
 
     bar: tqdm | None
     since: float = 0.0

@@ -192,6 +192,23 @@ BANNED = (
     "beyond what numbers can be",
     "share of what is explained",
     "% of what is explained",
+    "a method among methods",
+    "how sure is that",
+    "how sure are we",
+    "read off its answers",
+    "where nothing is told",
+    "models are asked about",
+    "what follows as a",
+    "as they stand",
+    "as one looks",
+    "that was asked for",
+    "are asked for, and",
+    "of which markdown makes",
+    "turns the order of letters",
+    "in words of its own",
+    "each of its own.",
+    "which is there twice",
+    "a feature that carries nothing",
 )
 """Phrases that no native speaker would write; the glossary has the words for things."""
 

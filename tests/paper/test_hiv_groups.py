@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import os
+import re
 from pathlib import Path
 
 import numpy as np
@@ -61,6 +62,10 @@ def test_study_writes_its_files(small, tmp_path):
     page = (tmp_path / "hiv-groups.md").read_text()
     assert page.count("met") + page.count("missed") >= 4
     assert "2 fake groups" in page
+    assert page.count("Verdict: **") == 2
+    sums = [float(found) for found in re.findall(r"sum of shares ([0-9.]+)", page)]
+    assert len(sums) == 2
+    assert all(0.7 < found < 1.5 for found in sums)
 
 
 def test_missing_data_are_missed_before_anything_is_fitted(tmp_path):

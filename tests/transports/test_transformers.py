@@ -314,17 +314,17 @@ def test_bad_tables_are_refused():
         (
             "entropic",
             {"transport_error": "finite-difference"},
-            "transport_error='finite-difference' is about straight lines, which transport='entrop",
+            "transport_error='finite-difference' needs straight lines, which transport='entrop",
         ),
         (
             "knothe-rosenblatt",
             {"transport_error": "finite-difference"},
-            "transport_error='finite-difference' is about straight lines, which transport",
+            "transport_error='finite-difference' needs straight lines, which transport",
         ),
         (
             "knothe-rosenblatt",
             {"integration": dfi.Quadrature("draws")},
-            r"Quadrature\('draws'\) is about straight lines, which",
+            r"Quadrature\('draws'\) needs straight lines, which",
         ),
         (
             Gaussian(epsilon=1.0),
@@ -356,9 +356,7 @@ def test_a_user_defined_transport_has_no_draws_along_lines():
 
         decode = encode
 
-    with pytest.raises(
-        ValueError, match=r"Quadrature\('draws'\) is about straight lines, which tra"
-    ):
+    with pytest.raises(ValueError, match=r"Quadrature\('draws'\) needs straight lines, which tra"):
         dfi.explain(
             rows(40), np.arange(40.0), "linear", transport=Same(),
             integration=dfi.Quadrature("draws"),

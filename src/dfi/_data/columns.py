@@ -161,7 +161,7 @@ class Reading:
 
     @property
     def gap(self) -> object:
-        """What stands for a missing value in a column of objects: None, NaN or pandas' NA."""
+        """The missing value of a column of objects: None, NaN or pandas' NA."""
         places = np.flatnonzero(self.gaps)
         return self.values[int(places[0])] if len(places) and len(self.values) else None
 

@@ -390,7 +390,7 @@ def _number_reader(cells: set[Native]) -> Reader | None:
 
 
 def _decimal_of(texts: Sequence[str]) -> Decimal | None:
-    """Return the decimal mark with which all texts are numbers, None if there is none or two."""
+    """Return the decimal mark that makes every text a number; None if neither or both do."""
     read = {
         mark: [read_number(text, mark) for text in texts]
         for mark in DECIMALS
@@ -444,7 +444,7 @@ def _number(text: str, form: str, unit: str) -> float | None:
 
 
 def _label_reader(column: nw.Series[Native]) -> Reader | None:
-    """Return how labels are tidied, None where they are tidy: blanks around them, YES for yes."""
+    """Return how labels are tidied (blanks around them, YES for yes); None if they are tidy."""
     cells = _distinct(column)
     if not cells or any(not isinstance(cell, str) for cell in cells):
         return None

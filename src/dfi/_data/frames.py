@@ -115,7 +115,7 @@ def column_named(X: Frame, value: object) -> str | None:
 def split_column(
     X: Frame, name: str, role: str = "y", what: str = "the outcome's column"
 ) -> tuple[Frame, Native]:
-    """Return a table without one of its columns, and that column, which is ``what``."""
+    """Split a column, called ``what``, off a table; return both."""
     opened = open_frame(X) if is_table(X) else None
     if opened is None:
         raise TypeError(

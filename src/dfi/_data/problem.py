@@ -245,7 +245,7 @@ def group_blocks(groups: Groups, columns: tuple[Column, ...]) -> Blocks:
 
 
 def covering(groups: Groups) -> Groups:
-    """Return groups with one more that holds the columns of none, where there are such."""
+    """Return groups plus one for the columns that are in none, if any."""
     outside = ~groups.membership.any(axis=0)
     if not outside.any():
         return groups

@@ -111,7 +111,7 @@ def read_times(
 
 
 def _of_times(values: Native, name: str, role: str = "y") -> Vector:
-    """Read a column of times, or of events; dates are refused with what they lack."""
+    """Read a column of times or events; refuse dates, with a remedy."""
     try:
         return read_vector(values, role)
     except TypeError as error:

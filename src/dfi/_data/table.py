@@ -1,4 +1,4 @@
-"""Any table in, one numeric Table out, and rows of it back in the caller's own dtypes."""
+"""Read any table into a numeric Table, and return its rows in the caller's dtypes."""
 
 from __future__ import annotations
 
@@ -451,7 +451,7 @@ def _refuse_meant(reading: Reading) -> None:
 
 
 def refuse_text(name: str, values: Sequence[object]) -> None:
-    """Raise if a column of text was meant as numbers or dates: what it holds, and the ways out."""
+    """Raise if a column of text was meant as numbers or dates, and name the remedies."""
     dates = find_dates(values)
     if dates is not None:
         days = (

@@ -1,4 +1,4 @@
-"""Columns of text that hold numbers or dates, and why they cannot be read as such.
+"""Columns of text with numbers or dates, and why they cannot be read as such.
 
 A column of which all but a few values are numbers was meant as one, and one-hot levels of its
 values answer another question. It is refused, with the first value that is not a number. So is one
@@ -170,7 +170,7 @@ def is_date(text: str) -> bool:
 
 
 def _ways(text: str) -> int:
-    """Return in how many ways a text is a day: the day or the month may come first."""
+    """Return in how many ways a text reads as a day: the day or the month may come first."""
     found = _DATE.fullmatch(text)
     if found is None:
         compact = _COMPACT.fullmatch(text)

@@ -1,1 +1,1 @@
-"""Checks of a computed result: each measures something and says what follows as a Finding."""
+"""Checks of a computed result: each measures something and returns a Finding."""

@@ -187,7 +187,7 @@ def probed_table(
 
 
 def _new_name(name: str, taken: Sequence[str]) -> str:
-    """Return a name that no column has: designs may know columns by name."""
+    """Return a name that no column has, as designs may refer to columns by name."""
     while name in taken:
         name += "_"
     return name

@@ -264,7 +264,7 @@ NOT_ONE = (
 def sum_of_scores(
     totals: Totals, design: Transport, form: ScoreForm, *, straight: bool
 ) -> Finding | None:
-    """Report what the scores add up to; None if nothing is explained and nothing is wrong."""
+    """Report the sum of the scores; None if nothing is explained and nothing is wrong."""
     # a blur is asked for, and takes from all scores
     off = (totals.unaccounted or totals.astray) and not design.epsilon
     wrong = totals.impossible or totals.doubtful or totals.low

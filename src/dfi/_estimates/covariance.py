@@ -112,7 +112,7 @@ class Coordinates(Protocol):
 
     @property
     def width(self) -> int:
-        """How many coordinates there are."""
+        """The number of coordinates."""
 
     @property
     def size(self) -> float:

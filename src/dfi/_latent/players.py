@@ -117,11 +117,11 @@ class Players(ABC):
     @property
     @abstractmethod
     def n_units(self) -> int:
-        """How many players there are."""
+        """The number of players."""
 
     @abstractmethod
     def latent_rows(self, matrix: Floats) -> LatentRows:
-        """Return what Shapley values of rows are made of."""
+        """Return the components of the rows' Shapley values."""
 
     @abstractmethod
     def shared(self, psi: Floats, matrix: Floats) -> Floats:

@@ -383,7 +383,7 @@ def _walked(
 
 
 def _weights(parts: Floats) -> Floats:
-    """Return how what is left over is divided: by the size of the parts."""
+    """Return how the remainder is divided: by the size of the parts."""
     size = np.maximum(parts.sum(axis=0), 0.0)
     count, whole = parts.shape[1], size.sum()
     return np.asarray(size / whole if whole > 0 else np.full(count, 1.0 / max(1, count)))

@@ -278,7 +278,7 @@ def classes_in_order(model: Estimator) -> list[object] | None:
 
 
 def _order(known: Native) -> Ints | None:
-    """Return where a classifier has the classes in their order; None where as they stand."""
+    """Return the column of each class in a classifier's output; None if already in order."""
     for kind in (float, None):
         try:
             labels = np.asarray(known, dtype=kind)

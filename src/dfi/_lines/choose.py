@@ -120,7 +120,7 @@ def line_model(
 def _quadrature(
     predictor: Predictor, options: Quadrature, seed: np.random.SeedSequence | None = None
 ) -> QuadratureLines:
-    """Return the quadrature that was asked for, or the one that fits the model."""
+    """Return the requested quadrature, or the one that fits the model."""
     rule: QuadratureRule
     if options.rule == "auto":
         # Where rows are decoded to levels every model jumps.
@@ -170,7 +170,7 @@ def _closed_form(predictor: Predictor, sample: Floats) -> LineModel | None:
 
 
 def _linear_pipeline(predictor: Predictor, sample: Floats) -> LinearLines | None:
-    """Return a linear regression behind encoders, read off its answers one column from a row."""
+    """Return a linear regression behind encoders, from predictions that change one column."""
     model, levels = predictor.model, predictor.levels
     is_linear = isinstance(model, Pipeline) and isinstance(model.steps[-1][1], LINEAR_MODELS)
     if not is_linear or levels.gaps or not len(sample):
@@ -299,7 +299,7 @@ class Members(NamedTuple):
 def _sum(
     members: Members, predictor: Predictor, sample: Floats, options: Quadrature
 ) -> SumLines | None:
-    """Return a sum, every member of it by the best way that there is for it."""
+    """Return a sum, each member in its best form."""
     view = predictor.view
     if isinstance(predictor.model, SuperLearner):
         if not predictor.reads_matrix:

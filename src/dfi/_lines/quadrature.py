@@ -212,7 +212,7 @@ class QuadratureLines:
         return LineMoments(mean, hermite)
 
     def _rules(self, reference: Reference, d: int) -> list[Callable[[int], tuple[Floats, Floats]]]:
-        """Return for each coordinate what gives nodes and weights, (n_rows, nodes) both."""
+        """Return for each coordinate a function for nodes and weights, both (n_rows, nodes)."""
         if self.quadrature == "draws":
             seeds = [None] * d if self.seed is None else self.seed.spawn(d)
             return [

@@ -589,7 +589,7 @@ def of_all_rows(
 
 
 def check_sizes(data: Data, cv: SplitsLike) -> None:
-    """Raise if there are too few rows that count, or of a class, for the folds."""
+    """Raise if too few rows with weight, or too few of a class, are left for the folds."""
     if not isinstance(cv, int | np.integer) or isinstance(cv, bool):
         return
     fit = np.arange(data.table.n_rows) if data.fit is None else data.fit

@@ -171,7 +171,7 @@ def column_names(columns: object, names: list[str]) -> list[str]:
 
 
 def _places(columns: slice, names: list[str]) -> slice:
-    """Return a slice of names, whose end belongs to it, as a slice of places."""
+    """Return a slice of names, end included, as a slice of positions."""
     start = None if columns.start is None else names.index(columns.start)
     stop = None if columns.stop is None else names.index(columns.stop) + 1
     return slice(start, stop, columns.step)

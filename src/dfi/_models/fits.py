@@ -386,7 +386,7 @@ class Fits:
         warn_constant(self.table, new, " among the rows that are explained")
 
     def check_clusters(self) -> None:
-        """Raise where the explained rows are of one cluster, which has no standard errors."""
+        """Raise if all explained rows belong to one cluster, which has no standard errors."""
         if not isinstance(self.weights.dependence, Clusters):
             return
         weights = self.weights.take(self.rows)

@@ -268,7 +268,7 @@ def loss_for(outcome: Outcome, loss: Loss | None) -> Loss:
         )
     if outcome.is_classes and loss.domain == "positive":
         raise ValueError(
-            f"{argument('loss', loss.name)} is about counts or positive quantities, but {TARGET} "
+            f"{argument('loss', loss.name)} is for counts or positive quantities, but {TARGET} "
             "holds classes: use 'brier' or 'log-loss'"
         )
     if outcome.kind == "classes" and not loss.has_generator:

@@ -1,4 +1,4 @@
-r"""Joint scores: several latent coordinates replaced as one, by those of other rows.
+r"""Joint scores: several latent coordinates replaced together by those of other rows.
 
 A unit of several columns (a category, a value with its missing indicator, a group) is replaced as a
 whole. With :math:`G` its coordinates, :math:`\Gamma_G` the columns of the decoder that belong to
@@ -82,7 +82,7 @@ class Donors:
 
 @dataclass(frozen=True)
 class Joint:
-    """Coordinates that are replaced as one.
+    """Coordinates that are replaced together.
 
     ``directions`` (p, r) is the change of a row for each unit of the ``coordinates`` (r,).
     ``remainders`` are the columns of units that the coordinates do not tell everything of (pooled
@@ -218,7 +218,7 @@ def all_replaced(
     *,
     memory: int,
 ) -> list[Replaced]:
-    """Return the same for several units, one after the other, each with donors of its own."""
+    """Return the same for several units, one after the other, each with its own donors."""
     if not joints:
         return []
     slopes = [linear_part(model) for model in models]

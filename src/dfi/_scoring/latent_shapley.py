@@ -65,7 +65,7 @@ class LatentGame(Protocol):
 
     @property
     def n_units(self) -> int:
-        """How many units there are."""
+        """The number of units."""
 
     def mixed(self, rows: slice, others: Ints, given: Bools) -> Floats:
         """Return the model at rows with the units in each of ``given`` (k, units) from others."""

@@ -523,7 +523,7 @@ def _row_bounds(loss: Loss, y: Floats, prediction: Floats, moved: float) -> Floa
 
 @dataclass(frozen=True)
 class RowSample:
-    """Distinct rows in an order of their own, each with the weight of all its copies."""
+    """Distinct rows in a new order, each with the weight of all its copies."""
 
     rows: Ints
     mass: Floats

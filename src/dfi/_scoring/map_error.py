@@ -314,7 +314,7 @@ def gradient_step(n: float) -> float:
 
 @dataclass(frozen=True)
 class SquaredInfluence:
-    r"""Variances of the fitted transport that the second-order bias is made of.
+    r"""Variances of the fitted transport, from which the second-order bias is computed.
 
     ``latent`` is :math:`b_Z`; ``decoder`` (d, d) the variance :math:`\overline{D_{lj}^2}/n` of each
     entry of the fitted decoder; both are means over ``rows`` rows. ``rough`` tells that the

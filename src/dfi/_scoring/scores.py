@@ -601,7 +601,7 @@ def _most_nodes(prepared: Sequence[FoldLines]) -> int:
 
 
 def fold_lines(fold: FoldModels, task: Task) -> FoldLines:
-    """Read the models of a fold into their best form, with seeds of their own."""
+    """Read the models of a fold into their best form, with their own seeds."""
     kernel_seed, *draw_seeds = unspent(fold.seed).spawn(1 + len(fold.predictors))
     models = tuple(_read(fold, task, draw_seeds))
     return FoldLines(fold, models, kernel_seed, models[0].rule)

@@ -77,7 +77,7 @@ def describe(
         bool, typer.Option("--version", callback=_version, is_eager=True, help="print the version")
     ] = False,
 ) -> None:
-    """Show which correlated features carry the signal, and how sure that is.
+    """Show which correlated features carry the signal, and how certain that is.
 
     Exit codes: 0 done, 1 defect, 2 wrong usage, 3 input not readable,
     4 data or options refused, 5 output not writable, 6 a change was found
@@ -534,7 +534,7 @@ def doctor(
     fit_rows: options.FitRows = None,
     top: options.Columns = 40,
 ) -> None:
-    """Look at a table before anything is fitted: what is in it, and what explain will do with it.
+    """Examine a table before anything is fitted: its contents, and what explain will do.
 
     Takes the options of explain, and ends with code 4 where explain would refuse the table.
     """

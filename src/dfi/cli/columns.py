@@ -167,7 +167,7 @@ def _parts(name: str, column: pl.Series) -> dict[str, pl.Series]:
 def with_dates(
     frame: pl.DataFrame, names: Sequence[str], request: Request, console: Console
 ) -> tuple[pl.DataFrame, dict[str, list[str]]]:
-    """Make numbers of dates as ``--dates`` says; return the parts of each, in their place."""
+    """Turn dates into numbers as ``--dates`` says; return the parts of each."""
     blocks: dict[str, list[str]] = {}
     if request.dates is None:
         return frame, blocks

@@ -78,7 +78,7 @@ class Unwritable(Failure):
 
 
 class ColumnsRefused(Refused):
-    """Columns that are refused, each with its sentence; the first is what a command ends with."""
+    """Refused columns, each with its message; a command ends with the first."""
 
     def __init__(self, reasons: Mapping[str, str]) -> None:
         self.reasons = dict(reasons)
@@ -108,7 +108,7 @@ class Refusals:
 
 
 class Terminated(BaseException):
-    """The process was asked to end; unwinding removes what is half-written."""
+    """The process received a signal to end; unwinding removes half-written files."""
 
 
 def _terminate(_signal: int, _frame: FrameType | None) -> None:
@@ -256,7 +256,7 @@ class Console:
 
 
 def print_json(summary: Mapping[str, object]) -> None:
-    """Print one object for machines; what would steer a terminal is escaped as JSON does it."""
+    """Print one object as JSON, with control characters escaped."""
     whole = (getattr(sys.stdout, "encoding", None) or "").lower().startswith("utf")
     text = json.dumps(summary, ensure_ascii=not whole, allow_nan=False)
     typer.echo(re.sub(_STEERING, lambda found: json.dumps(found[0])[1:-1], text))

@@ -138,7 +138,7 @@ def _codes(
 def _read_csv(
     text: bytes, separator: str, kinds: Mapping[str, pl.DataType] | None = None
 ) -> pl.DataFrame:
-    """Read fields as what they look like; as text where the reader trips over its own guess."""
+    """Infer the types of fields; read them as text where inference fails."""
     overrides = dict(kinds or {})
     told = SEPARATOR_LINE.match(text)
     while True:

@@ -68,7 +68,7 @@ OUTCOMES = {
 
 @dataclass(frozen=True)
 class ColumnReport:
-    """One column: what it holds and what is worth knowing about it."""
+    """One column: its contents, and remarks about them."""
 
     name: str
     kind: str
@@ -503,7 +503,7 @@ def _items(texts: Sequence[str], width: int, top: int) -> list[str]:
 
 
 def run_doctor(request: Request, console: Console, settings: dict[str, Any], top: int) -> None:
-    """Examine a table and print what was found; raise an exit where it is refused."""
+    """Examine a table and print the findings; exit if it is refused."""
     with console.warnings():
         examined = examine(request, console, settings)
     runs = not examined.refused

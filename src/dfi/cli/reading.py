@@ -133,7 +133,7 @@ def scan_files(path: str, *, file_format: str | None = None) -> pl.LazyFrame | N
 
 @contextmanager
 def _readable(what: str, damaged: str = "") -> Iterator[None]:
-    """Let readers fail in one sentence, which begins with ``what``, or ``damaged`` for a panic."""
+    """Make readers fail in one sentence that begins with ``what``, or ``damaged`` for a panic."""
     try:
         yield
     except (Failure, KeyboardInterrupt, Terminated, SystemExit):
@@ -329,7 +329,7 @@ def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
 
 
 def _refuse_lines(text: bytes, label: str) -> None:
-    """Raise for the first line that is no JSON object, with what is wrong with it."""
+    """Raise for the first line that is not a JSON object, and say why."""
 
     def refuse(constant: str) -> None:
         raise ValueError(f"{constant} is not JSON: write null for a missing value")

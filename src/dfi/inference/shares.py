@@ -148,7 +148,7 @@ def on_simplex(values: Floats) -> Floats:
 
 
 def bounded(columns: dict[str, Floats], shares: Floats) -> dict[str, Floats]:
-    """Return columns of shares with others in their place; intervals are in [0, 1] and hold them.
+    """Replace the shares among the columns; intervals are in [0, 1] and contain them.
 
     Where the ends are unknown they stay so.
     """

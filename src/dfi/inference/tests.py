@@ -161,7 +161,7 @@ class Estimate:
 
 
 def _digits(value: float) -> str:
-    """Return four digits, and all that stand before the point of numbers people can read."""
+    """Return four digits, or all before the point of numbers of readable size."""
     return f"{value:.0f}" if 1e3 <= abs(value) < 1e7 else f"{value:.4g}"
 
 

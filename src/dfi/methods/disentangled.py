@@ -1,4 +1,4 @@
-"""Disentangled Feature Importance, a method among methods: transport, scores, their errors."""
+"""Disentangled Feature Importance: transport, scores and their errors."""
 
 from __future__ import annotations
 
@@ -301,7 +301,7 @@ class Disentangled(Method):
         return self._form(design, loss, prefit=prefit)
 
     def _check_units(self, design: Transport, columns: Sequence[Column], constant: Bools) -> None:
-        """Raise if an own error along lines is asked for where units are replaced as a whole."""
+        """Raise if derived errors are requested for units of several columns."""
         if self.transport_error not in STRAIGHT_ONLY or not design.disentangles_units:
             return
         for column in columns:
@@ -564,7 +564,7 @@ class Disentangled(Method):
 
 
 def _scored(transport: FittedTransport, task: Task) -> Scores:
-    """Score rows; a model that answers at the rows and not along the lines is told apart."""
+    """Score rows; report a model that fails along latent lines but not at the rows."""
     try:
         return transport.score(task)
     except UnpredictedError as error:
@@ -592,7 +592,7 @@ def _rows_of(population: RowSource, fits: Fits) -> tuple[Floats, Weights, Bools]
 
 
 def _leading(task: Task, bar: Bar, repeats: int) -> Told:
-    """Return what shows the leading scores beside a progress bar, as they settle."""
+    """Return a callback that shows the leading scores next to a progress bar."""
 
     def tell(running: Running, wanted: int) -> None:
         means, errors = running.mean[:-1], np.sqrt(running.variance[:-1])

@@ -162,7 +162,7 @@ class _Fold:
 
 @dataclass(frozen=True)
 class _Scored:
-    """Latent pairs by row of one class or outcome; ``by_repeat`` (repeats, P) of each split."""
+    """Latent pairs by row of one class or outcome; ``by_repeat`` (repeats, P) by split."""
 
     rows: Ints
     latent: Floats
@@ -488,7 +488,7 @@ def _chosen(
     leading: Ints,
     top: int,
 ) -> Ints:
-    """Return the unit pairs that models are asked about, each ascending."""
+    """Return the unit pairs to evaluate, each in ascending order."""
     varying = np.flatnonzero(membership.any(axis=0)).tolist()
     every = list(combinations(varying, 2))
     found = set() if asked is None else {(min(pair), max(pair)) for pair in asked}

@@ -304,7 +304,7 @@ class _Walk:
         return [replace(fold, test=test) for fold, test in zip(models, dealt, strict=True)]
 
     def _dealt(self, models: Sequence[FoldModels]) -> list[Ints]:
-        """Return which rows of ``a`` each fold's models are asked about: in a split, each once."""
+        """Return the rows of ``a`` that each fold's models predict: in a split, each once."""
         rows = self.law.rows
         found: list[Ints] = [rows[:0]] * len(models)
         for repeat in sorted({fold.repeat for fold in models}):

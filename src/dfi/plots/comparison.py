@@ -70,7 +70,7 @@ def _ranked(results: Mapping[str, Importance], top: int | None) -> dict[str, Col
 def _long(
     results: Mapping[str, Importance], shown: dict[str, Columns], heading: str, *keys: str
 ) -> Frame:
-    """Return results below each other, told apart by a column of labels, as a table."""
+    """Stack results in one table, with a column of labels."""
     labels = np.array(list(shown), dtype=object)
     first = next(iter(results.values()))
     columns: Columns = {heading: np.repeat(labels, len(next(iter(shown.values()))["feature"]))}

@@ -236,5 +236,5 @@ def _table(head: Sequence[str], body: Sequence[Sequence[str]]) -> list[str]:
 
 
 def _cell(text: str) -> str:
-    """Return a text of which Markdown makes nothing but text, on one line."""
+    """Escape a text for Markdown, on one line."""
     return re.sub(r"([\\`*_{}\[\]<>|#])", r"\\\1", " ".join(text.split()))

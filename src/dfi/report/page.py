@@ -76,7 +76,7 @@ def _page(template: str, **values: object) -> str:
 
 
 def _readable(value: object) -> object:
-    """Return values whose texts hold nothing that turns the order of letters around."""
+    """Return values whose texts have no marks that change their direction."""
     if isinstance(value, str):
         return value if isinstance(value, Markup) else printable(value, keep="\r\n\t")
     if isinstance(value, Mapping):

@@ -590,7 +590,7 @@ def _agreement(first: Sequence[Plain], other: Sequence[Plain]) -> float | None:
 
 
 def leading_sentence(row: Plain, target: str | None, spec: Mapping[str, object]) -> str:
-    """Describe the share or score of a unit, its ranks, and how sure they are."""
+    """Describe the share or score of a unit, its ranks, and their uncertainty."""
     outcome, unit = words.null_of(spec, target), words.unit_of(spec)
     unit = f" {unit}" if " " not in unit else ""
     if row["unrelated"]:

@@ -106,7 +106,7 @@ def _totals_of(result: Importance, membership: Floats) -> Influence | None:
 
 
 def _and_last(membership: Floats, count: int) -> Floats:
-    """Return which columns are added up, and the last ones as they are."""
+    """Return which columns to sum; the last ones stay as they are."""
     g, p = membership.shape
     both = np.zeros((g + count, p + count))
     both[:g, :p], both[g:, p:] = membership, np.eye(count)
@@ -157,7 +157,7 @@ def subtracted(result: Importance, other: Importance, same_rows: bool | None) ->
 
 
 def _check_comparable(first: Importance, second: Importance) -> None:
-    """Raise, with the names of the keys, if a difference of two results means nothing."""
+    """Raise, with the names of the keys, if a difference of two results is meaningless."""
     if first.names != second.names:
         other = set(first.names) ^ set(second.names)
         what = f"only one has {sorted(other)[0]!r}" if other else "their order differs"
@@ -183,7 +183,7 @@ def _entry(result: Importance, key: str) -> object:
 
 
 def _class_of(result: Importance) -> tuple[str | None, tuple[str, ...]] | None:
-    """Return the class that scores are of, and the classes; None where nothing is told."""
+    """Return the explained class and all classes; None if unknown."""
     outcome = words.outcome_of(result.spec)
     return None if outcome is None else (outcome.positive, outcome.classes)
 

@@ -280,7 +280,7 @@ class Exports(Asked):
 
 
 def _cell(value: object) -> object:
-    """Return a value as a cell takes it: nothing where it is not known."""
+    """Return a value for a cell, empty if unknown."""
     if isinstance(value, str):
         return value
     number = float(value)  # type: ignore[arg-type]

@@ -403,7 +403,7 @@ def saved_rows(
 
 
 def positions_of(rows: object, n_rows: int, name: str = "rows") -> Ints | None:
-    """Return positions in a table of ``n_rows``, in the order requested; None for all."""
+    """Return positions in a table of ``n_rows``, in the requested order; None for all."""
     if rows is None:
         return None
     if isinstance(rows, slice):

@@ -77,7 +77,7 @@ def with_intervals(
     unit: str = "",
     blank: str = " ",
 ) -> list[str]:
-    """Return ``value (low to high)`` of every row, each of the three in a column of its own.
+    """Return ``value (low to high)`` of every row, with the three numbers aligned.
 
     ``blank`` fills the columns: pages have one that is as wide as a digit.
     """

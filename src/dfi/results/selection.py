@@ -76,7 +76,7 @@ class Selection:
 
     @property
     def spec(self) -> Mapping[str, object]:
-        """How it was found: the specification of the tests, the adjustment and its rate."""
+        """The specification of the tests, the adjustment and its rate."""
         own = {"adjust": self.adjust, "alpha": self.alpha, "held": RATES[self.adjust]}
         return MappingProxyType({**self.result.spec, **own})
 

@@ -98,7 +98,7 @@ def ratios(
 
 
 def has_parts(result: Importance) -> bool:
-    """Return whether shares are of parts of one whole, none of which is negative."""
+    """Return whether shares are nonnegative parts of one whole."""
     return result.parts is not None and result.nonnegative
 
 

@@ -99,7 +99,7 @@ def _trust_lines(trust: Trust) -> list[str]:
 
 
 def _next_text(result: Importance) -> str | None:
-    """Return what to call next; None for a difference, or where models are not at hand."""
+    """Return what to call next; None for a difference, or without the models."""
     if result.source is None or result.space == "latent" or result.spec.get("method") != "dfi":
         return None
     calls = [

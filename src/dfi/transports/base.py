@@ -176,12 +176,12 @@ class Transport(TransformerMixin, BaseEstimator):
         """Raise if this transport does not support an option of a call."""
         if transport_error in STRAIGHT_ONLY and not self.straight:
             raise ValueError(
-                f"transport_error={transport_error!r} is about straight lines, which "
+                f"transport_error={transport_error!r} needs straight lines, which "
                 f"transport={self.name!r} does not have: use 'auto', 'jackknife' or 'ignore'"
             )
         if integration.rule == "draws" and not self.straight:
             raise ValueError(
-                f"Quadrature('draws') is about straight lines, which transport={self.name!r} does "
+                f"Quadrature('draws') needs straight lines, which transport={self.name!r} does "
                 "not have: use 'auto', 'equal' or 'gauss'"
             )
 
@@ -411,7 +411,7 @@ class FittedTransport(ABC):
 
         @property
         def correlations(self) -> Estimated:
-            """How correlations were estimated, where there are any."""
+            """How correlations were estimated, if any were."""
 
         @property
         def missed(self) -> Floats | None:

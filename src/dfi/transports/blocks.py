@@ -230,7 +230,7 @@ def within_units(
     single: bool = False,
     like: WithinUnits | None = None,
 ) -> WithinUnits | None:
-    """Whiten each unit; None where every one is a single column, unless these are asked for."""
+    """Whiten each unit; None if all are single columns, unless requested."""
     center = share @ matrix
     # among fewer rows than decided on it, a column may not vary
     still = constant_columns(matrix[share > 0])
@@ -1149,7 +1149,7 @@ class BlockTransport(FittedTransport):
 
 
 def _of_refits(model: LineModel, task: Task) -> LineModel:
-    """Return a model with few nodes, unless the caller said how many there are to be."""
+    """Return a model with few nodes, unless the caller set their number."""
     if task.options.nodes is not None:
         return model
     return with_nodes(model, lambda nodes: min(nodes, JACKKNIFE_NODES))

@@ -525,7 +525,7 @@ def slope_terms(matrix: Floats, weights: Weights, transport: CopulaTransport) ->
 
 
 def _by_place(values: Floats, knots: Floats) -> tuple[Floats, Ints | slice]:
-    """Return values that stand for all, and which of them stands for each."""
+    """Return representative values, and which one represents each value."""
     if len(values) <= source.LARGE_ROWS:
         return values, slice(None)
     code = np.searchsorted(knots, values, "left") + np.searchsorted(knots, values, "right")

@@ -104,7 +104,7 @@ class CurvedTransport(FittedTransport):
         return replace(scores, diagnostics={**scores.diagnostics, "round_trip_error": error})
 
     def jackknife(self, scores: Scores, task: Task) -> Scores:
-        """Compare refits on some of the rows, with the nodes that were found to be enough."""
+        """Compare refits on some of the rows, with as many nodes as proved enough."""
         nodes = scores.n_nodes
         if self.refit_nodes is not None and task.options.nodes is None:
             nodes = min(self.refit_nodes, nodes or self.refit_nodes)

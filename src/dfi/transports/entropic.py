@@ -1,4 +1,4 @@
-r"""Entropic optimal transport, solved: the coupling kernel itself, not a linear stand-in.
+r"""Entropic optimal transport, solved: the coupling kernel, not a linear approximation.
 
 The rows, whitened to :math:`\tilde x = L^{-1}(x - \text{mean})/\text{sd}` (or standardised only),
 are coupled with :math:`N(0, I)` under the cost :math:`\|\tilde x - z\|^2 + \varepsilon KL`. Given

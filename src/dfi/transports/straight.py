@@ -53,7 +53,7 @@ LINE_JACKKNIFE_ROWS = 150
 
 @dataclass(frozen=True)
 class Attributed:
-    """Influence values of both spaces, mean squared Jacobian, second-order bias where asked for."""
+    """Influence values of both spaces, mean squared Jacobian, second-order bias if requested."""
 
     latent: Floats
     attributed: Floats
@@ -253,7 +253,7 @@ class StraightTransport(FittedTransport):
         return replace(scores, latent=plain.latent, attributed=plain.attributed, lines=lines)
 
     def jackknife(self, scores: Scores, task: Task) -> Scores:
-        """Compare refits on some of the rows, with the nodes that were found to be enough."""
+        """Compare refits on some of the rows, with as many nodes as proved enough."""
         folds = thin(task.folds, LINE_JACKKNIFE_ROWS, task.weights)
         matrix = task.matrix
         nodes = task.options.nodes if scores.n_nodes is None else scores.n_nodes

@@ -141,7 +141,7 @@ def _size(moments: LineMoments) -> int:
 
 
 def of_class(moments: LineMoments, k: int, n_classes: int) -> LineMoments:
-    """Return the moments of one class, a copy: those of all are kept as they are."""
+    """Return a copy of the moments of one class; those of all stay unchanged."""
 
     def part(values: Floats) -> Floats:
         return np.array(values.reshape(n_classes, -1, *values.shape[1:])[k])

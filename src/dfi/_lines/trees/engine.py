@@ -360,7 +360,7 @@ def _leaving(
     columns: Floats,
     line: NDArray[np.uint32],
 ) -> list[Leaving]:
-    """Return the lines that leave the leaf of their own row in some trees, by direction."""
+    """Return the lines that leave their row's leaf in some trees, by direction."""
     z = lines.latent[rows, group]
     # The row itself may lie where the law has no mass.
     low, high = np.minimum(geometry.lows[group], z), np.maximum(geometry.highs[group], z)

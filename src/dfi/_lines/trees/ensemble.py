@@ -63,7 +63,7 @@ class Unreadable(Exception):
 
 
 class NotTrees(Exception):
-    """A model that is not made of trees at all: nothing to warn about."""
+    """A model without trees: nothing to warn about."""
 
 
 def require(condition: object, reason: str) -> None:
@@ -134,7 +134,7 @@ class TreeEnsemble:
 
     @property
     def n_sums(self) -> int:
-        """How many sums of trees there are: one for each class behind a softmax link."""
+        """The number of sums of trees: one for each class behind a softmax link."""
         return 1 if self.classes is None else self.classes.count
 
     def scaled(self, factor: float) -> TreeEnsemble:

@@ -311,7 +311,7 @@ def split_lines(
 
 
 class Leaving(NamedTuple):
-    """Which lines of one direction leave the leaf of their own row, tree by tree.
+    """The lines of one direction that leave their row's leaf, tree by tree.
 
     Those of tree ``t`` are ``line[first[t]:end[t]]``; ``own`` (trees, n_lines) are the values of
     the rows' own leaves, which the other lines have throughout, or one row of zeros where all
@@ -330,7 +330,7 @@ def all_lines(n_lines: int, n_trees: int) -> Leaving:
 
 
 def lines_for(n_lines: int, d: int, n_trees: int) -> NDArray[np.uint32]:
-    """Return room for the lines that leave; memory that is not written to is none."""
+    """Return room for the lines that leave; unwritten memory costs nothing."""
     return np.empty((d, n_trees * n_lines + 1), np.uint32)
 
 

@@ -443,7 +443,7 @@ def class_sums_for(n_classes: int, n_shifts: int, capacity: int) -> ClassSums:
 def credit(
     k: int | np.uint64, i: int, sums: ClassSums, n_shifts: int, mean: Floats, hermite: Floats
 ) -> None:
-    """Add to class ``k`` what it owes since its last jump, on which its margin was the same."""
+    """Add to class ``k`` its integral since its last jump, over which its margin was constant."""
     odds, done, now = sums.odds[k], sums.done, sums.now
     for s in range(n_shifts):
         mean[k, s, i] += odds * (now[0, s] - done[k, 0, s])

@@ -105,7 +105,7 @@ def follow_columns(step: object, inputs: Ints, encodable: Bools) -> Ints:
 
 
 def _encoded_widths(encoder: OneHotEncoder | OrdinalEncoder) -> list[int]:
-    """Return how many columns an encoder makes of each of its own."""
+    """Return how many columns an encoder makes of each input column."""
     if isinstance(encoder, OrdinalEncoder):
         return [1] * len(encoder.categories_)
     nothing = [None] * len(encoder.categories_)
