@@ -230,7 +230,7 @@ def _warn_of_order(before: Importance, after: Importance) -> None:
 
 
 def _order(result: Importance) -> str | None:
-    """Return what shows that neighbouring rows go together, None where nothing does."""
+    """Return evidence that neighbouring rows are alike; None without any."""
     basis = result.basis
     if not isinstance(basis, InfluenceRows) or basis.words != "independent rows":
         return None

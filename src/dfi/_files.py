@@ -225,7 +225,7 @@ def _naming(temporary: Path, place: Path) -> Iterator[None]:
 
 
 def _can_change_places(target: Path) -> bool:
-    """Return whether a folder is ours to rename: not the working one, a mount or another's."""
+    """Return whether a folder may be renamed: not the working folder, a mount or another user's."""
     if not os.access(target.parent, os.W_OK | os.X_OK):
         return False
     if not target.exists():

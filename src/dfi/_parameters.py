@@ -827,7 +827,7 @@ def refuse_unknown(owner: str, given: Iterable[str], known: Iterable[str]) -> No
 
 
 def validated(function: Callable[P, R]) -> Callable[P, R]:
-    """Let a function check its parameters by the table before anything else is done."""
+    """Make a function check its parameters against the table before it runs."""
     return _wrapped(function, function.__qualname__, values=True)
 
 
@@ -879,7 +879,7 @@ def documented(kind: C) -> C:
 
 
 def _entry(parameter: inspect.Parameter) -> str:
-    """Return what the table says of a parameter in a docstring; empty where it says nothing."""
+    """Return a parameter's description for a docstring; empty if it has none."""
     common = COMMON.get(parameter.name, Parameter())
     if not common.text:
         return ""

@@ -144,7 +144,7 @@ class Loss:
         return self if self.of_class is None else self.of_class
 
     def of(self, y: Floats, prediction: Floats) -> Floats:
-        """Return what predictions lose; the arrays broadcast."""
+        """Return the loss of predictions; the arrays broadcast."""
         if self.pair is not None:
             return self.pair(y, prediction, prediction)
         if self.generator is None or self.slope is None:
@@ -182,7 +182,7 @@ class Loss:
         return found
 
     def of_two(self, y: Floats, first: Floats, second: Floats) -> Floats:
-        """Return what two models lose together: the secant; the arrays broadcast."""
+        """Return the joint loss of two models, the secant; the arrays broadcast."""
         if self.pair is not None:
             return self.pair(y, first, second)
         if self.generator is None or self.secant is None:

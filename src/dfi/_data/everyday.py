@@ -412,7 +412,7 @@ DECIMALS: tuple[Decimal, ...] = (".", ",")
 
 
 def _marked(decimal: Decimal) -> re.Pattern[str]:
-    """Return what a number with marks looks like: ``-$17,000.50``, ``(17)``, ``17 %``."""
+    """Return the pattern of a number with marks: ``-$17,000.50``, ``(17)``, ``17 %``."""
     mark, thousands = (r"\.", ",") if decimal == "." else (",", r"\.")
     digits = rf"(?:\d{{1,3}}(?:[{thousands}'{_SPACES}]\d{{3}})+|\d+)(?:{mark}\d*)?|{mark}\d+"
     return re.compile(

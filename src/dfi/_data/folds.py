@@ -318,7 +318,7 @@ def _fold(number: int, pair: Native, n_rows: int) -> Fold:
 
 
 def _without_retests(folds: Sequence[Fold], n_rows: int) -> list[tuple[Fold, ...]]:
-    """Tell the repeats of a repeated splitter apart: a new one begins where a row comes again."""
+    """Assign folds to repeats of a splitter: a new repeat begins when a row recurs."""
     repeats: list[list[Fold]] = [[]]
     tested = [np.zeros(n_rows, dtype=bool)]
     for fold in folds:

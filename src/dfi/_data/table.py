@@ -158,7 +158,7 @@ class Table:
         return dataclasses.replace(self, matrix=self.matrix[:0], present=None, known=None)
 
     def levels_with(self, names: Collection[str]) -> Levels:
-        """Return the levels; some columns have levels however many values they take."""
+        """Return the levels; some columns have them whatever their number of values."""
         taken = [column for column in self.columns if column.name in names]
         if all(column.positions[0] in self.levels.positions for column in taken):
             return self.levels

@@ -240,7 +240,7 @@ def joined_checks(parts: Mapping[str, Mapping[str, object]]) -> dict[str, object
 
 
 def _joined_findings(parts: Mapping[str, Mapping[str, object]]) -> list[Finding]:
-    """Return what limits single classes, with their names, and notes that hold for all of them.
+    """Return the limits of single classes, by name, and the notes that all share.
 
     Of each kind the most severe is told.
     """

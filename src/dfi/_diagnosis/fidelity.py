@@ -77,7 +77,7 @@ class Fidelity:
     interaction: float = 0.0
 
     def _beyond(self, ratios: tuple[float, float], shift: float) -> bool:
-        """Return whether variance or mean are off by more than so much, beyond two errors."""
+        """Return whether variance or mean are off by more than a bound and two errors."""
         off = not ratios[0] <= self.variance_ratio <= ratios[1]
         sure = abs(np.log(max(self.variance_ratio, 1e-300))) > ERRORS * self.log_ratio_se
         shifted = abs(self.mean_shift) > max(shift, ERRORS * self.mean_shift_se)

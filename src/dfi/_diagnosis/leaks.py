@@ -132,7 +132,7 @@ def _left(X: Floats, y: Floats) -> float:
 
 
 def _tells(task: Task, column: Column, rows: Ints, y: Floats) -> bool:
-    r"""Return whether a column tells the outcome in every row, up to rounding.
+    r"""Return whether a column determines the outcome in every row, up to rounding.
 
     Numbers do that are on one straight line with it, :math:`x = a + b y`; a category does with an
     outcome of two values, 0 and 1, that is the same in all rows of a level.

@@ -57,7 +57,7 @@ def learning(state: Mapping[str, Any]) -> Finding:
 
 
 def calibration_of(scores: Scores, membership: Floats, task: Task) -> dict[str, object] | None:
-    """Return what the calibrated form did to the latent scores; None for another form.
+    """Return the effect of the calibrated form on the latent scores; None for other forms.
 
     By unit the factor, on average over folds and the unit's coordinates, and the score in the cross
     form beside the calibrated one, both with the transport taken as known and without its

@@ -342,7 +342,7 @@ def describe_probe(probe: Probe) -> str:
 
 
 def joined_floor(floors: Sequence[dict[str, Any]], variance: float) -> NoiseFloor:
-    """Return what noise scores for several classes together; their errors add up too."""
+    """Return the scores of noise for several classes together; their errors add up too."""
     scores, errors, latent = (
         np.sum([[probe[key] for probe in floor["probes"]] for floor in floors], axis=0)
         for key in ("score", "se", "latent")

@@ -156,7 +156,7 @@ class Totals:
         return self.astray_by(0.0)
 
     def astray_by(self, errors: float) -> bool:
-        """Return whether it is :data:`ASTRAY` with so many standard errors more."""
+        """Return whether it exceeds :data:`ASTRAY` by a number of standard errors."""
         if self.interaction is None or not self.clear:
             return False
         order = self.latent_total / self.explained
@@ -166,7 +166,7 @@ class Totals:
         return max(order - self.most, 1.0 - order) + room >= ASTRAY
 
     def _off(self, bound: float, *, latent: bool = False) -> bool:
-        """Return whether a sum is beyond so many times what is explained, away from 1, surely."""
+        """Return whether a sum is clearly off the explained variance by more than a factor."""
         total, error, covariance = (
             (self.latent_total, self.latent_total_se, self.latent_covariance)
             if latent

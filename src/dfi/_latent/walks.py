@@ -355,7 +355,7 @@ def _walked(
     rank: Ints,
     seed: np.random.SeedSequence,
 ) -> _Walked:
-    """Return what is explained of each row of a fold, and its parts."""
+    """Return the explained loss of each row of a fold, and its parts."""
     y, mass = task.y[test], task.weights.values[test]
     values = [model.predict(task.matrix[test]) for model in models]
     explained = explained_rows(task.form, y, values, level, mass, task.loss)
@@ -517,7 +517,7 @@ def _lost(loss: Loss, y: Floats, values: Sequence[Floats]) -> Floats:
 
 
 def _attribution(known: Scores, transport: FittedTransport) -> Floats:
-    """Return what each unit receives of each latent one; columns add up to 1."""
+    """Return each unit's part of each latent unit; columns add up to 1."""
     weights = transport.received(known.attribution)
     total = weights.sum(axis=0)
     shares: Floats = np.divide(weights, total, out=np.eye(len(weights)), where=total > 0)

@@ -117,7 +117,7 @@ class _Likelihood:
         return cls(X, time, weight * event, weight, last)
 
     def parts(self, beta: Floats) -> tuple[Floats, Floats]:
-        """Return what each row weighs in the sums over those at risk, and that sum at its time."""
+        """Return each row's weight in the sums over rows at risk, and that sum at its time."""
         log = self.X @ beta
         risk = self.weight * np.exp(np.clip(log, -50.0, 50.0))
         return risk, np.cumsum(risk)[self.last]

@@ -137,7 +137,7 @@ class TemperatureScaled(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return isinstance(final_step(self.model_), SHARES)
 
     def unscaled(self, X: Floats | Frame) -> Floats:
-        """Return what is scaled, of each row and class: margins, or shares of rows."""
+        """Return the scaled values of each row and class: margins, or shares of rows."""
         if self.gives_shares:
             return np.asarray(probabilities(self.model_, X), dtype=float)
         return log_odds(self.model_, X)

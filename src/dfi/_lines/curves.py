@@ -111,7 +111,7 @@ def _parabola(model: QuadraticLines, lines: Lines, mass: Floats, j: int, nodes: 
 
 
 def _known_along(model: LineModel) -> Callable[[Lines, int, Floats], Floats] | None:
-    """Return what gives a model at each row and node, (B, nodes); None for predictions alone."""
+    """Return a function for a model at each row and node, (B, nodes); None for predictions."""
     if isinstance(model, HingeLines | BoundedLines):
         known = model
         return lambda lines, j, nodes: known.along(lines, j, lines.latent[:, j], nodes)
@@ -128,7 +128,7 @@ def _known_along(model: LineModel) -> Callable[[Lines, int, Floats], Floats] | N
 
 
 def _margin_along(margin: MarginLines) -> Callable[[Lines, int, Floats], Floats] | None:
-    """Return what gives a margin at each row and node."""
+    """Return a function for the margin at each row and node."""
     if not isinstance(margin, TreeMargin):
         return lambda lines, j, nodes: margin.along(lines, j, lines.latent[:, j], nodes)
     smooth, trees = margin.smooth, margin.trees

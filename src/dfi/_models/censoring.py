@@ -138,7 +138,7 @@ def _edges(time: Floats, horizon: float) -> Floats:
 
 
 def _expected(model: Cox, X: Floats, edges: Floats, target: SurvivalTarget) -> Floats:
-    """Return what is expected of rows that are without the event at each edge."""
+    """Return the expectation for rows without the event at each edge."""
     risk = model.risk(X)[:, None]
     after, before = model.baseline(edges), model.baseline(edges, before=True)
     if target == "probability":

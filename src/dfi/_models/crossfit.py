@@ -170,7 +170,7 @@ def shared_training(
 
 
 def beyond(training: Training, n_splits: int) -> Training:
-    """Return what is left to fit where the models of the first splits are known."""
+    """Return the remaining fits when the models of the first splits are known."""
     uses = [use for use in training.uses if use.split >= n_splits]
     first = min(min(use.sets) for use in uses)
     moved = (use._replace(sets=tuple(k - first for k in use.sets)) for use in uses)

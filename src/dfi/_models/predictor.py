@@ -184,7 +184,7 @@ class Predictor:
         return value
 
     def unscaled(self, points: Floats) -> Floats:
-        """Return what a scaled classifier scales, (n, classes)."""
+        """Return the values that a scaled classifier scales, (n, classes)."""
         return np.asarray(self.model.unscaled(self._seen(points)), dtype=np.float64)
 
     def _of_class(self, value: Native) -> Floats:
@@ -254,7 +254,7 @@ class Predictor:
 
 
 def _are_classes(result: Floats) -> str:
-    """Return what to do about probabilities of classes where y is a quantity."""
+    """Return the remedy for class probabilities when y is a quantity."""
     if result.ndim != 2 or np.any(np.abs(result.sum(axis=1) - 1.0) > ROUNDED_SUM):
         return ""
     classes = argument("task", "classification")

@@ -279,7 +279,7 @@ def _within(loss: Loss, predictions: Floats) -> Floats:
 
 
 def _lost(loss: Loss, y: Floats, predictions: Floats) -> Floats:
-    """Return what rows lose beyond a perfect prediction, as it is where that has no meaning."""
+    """Return the loss of rows beyond a perfect prediction, or the loss if that is undefined."""
     lost = loss.of(y, _within(loss, predictions))
     return lost - loss.least(y) if loss.has_generator else lost
 
@@ -295,7 +295,7 @@ def _fold_skill(loss: Loss, y: Floats, lost: Floats, mass: Floats) -> float:
 def _of_class(
     predictions: Sequence[tuple[Ints, Floats]], y: Floats, weights: Weights, loss: Loss
 ) -> dict[str, Any]:
-    """Return what is known of a probability beside its loss; nothing for other outcomes."""
+    """Return quality measures of a probability besides its loss; empty for other outcomes."""
     if loss.name not in (BRIER.name, LOG_LOSS.name):
         return {}
     every = np.concatenate([test for test, _ in predictions])

@@ -272,7 +272,7 @@ def all_replaced(
 def _linear_shift(
     slope: Floats, points: Floats, latent: Floats, donors: Donors, joint: Joint
 ) -> Floats:
-    """Return what replacing a unit adds to a linear model, on average over donors, (n,)."""
+    """Return the mean change of a linear model when donors replace a unit, (n,)."""
 
     def effect(latent: Floats, rows: Floats) -> Floats:
         """Return the unit's contribution to the predictions of rows, up to a constant."""

@@ -509,7 +509,7 @@ def unread_coordinates(
 
 
 def _row_bounds(loss: Loss, y: Floats, prediction: Floats, moved: float) -> Floats:
-    """Return what a change of the prediction by rounding makes of each row's loss, (n, 1).
+    """Return how much rounding of the prediction changes each row's loss, (n, 1).
 
     Its derivative is :math:`f''(p)(y - p)`; ten times that, because the two models of a row differ
     and the mean of their predictions stands for both.

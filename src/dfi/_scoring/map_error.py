@@ -210,7 +210,7 @@ class MapInfluence:
 
 
 def latent_terms(influence: MapInfluence, scores: LineScores) -> Floats:
-    """Return what the fitted transport adds to the latent influence values, (n, d)."""
+    """Return the fitted transport's part of the latent influence values, (n, d)."""
     geometry = influence.geometry
     s = geometry.smoothing
     sensitivity = scores.sensitivity.copy()

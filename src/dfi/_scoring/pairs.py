@@ -276,7 +276,7 @@ def _changes(
     space: PairSpace,
     places: Floats,
 ) -> list[Floats]:
-    """Return what replacing each unit takes from predictions, (n, units) for every model."""
+    """Return the drop in predictions when each unit is replaced, (n, units) for every model."""
     is_line = np.array([space.joints[k].is_line for k in units], dtype=np.bool_)
     found = [np.repeat(model.predict(points)[:, None], len(units), axis=1) for model in models]
     if is_line.any():

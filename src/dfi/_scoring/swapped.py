@@ -73,7 +73,7 @@ class Changes:
 def changes_along(
     models: Sequence[LineModel], points: Floats, geometry: Geometry, rows_at_once: int
 ) -> Changes:
-    """Return what replacing each latent coordinate changes, by means along straight lines."""
+    """Return the changes from replacing each latent coordinate, by means along lines."""
     n, d = len(points), geometry.n_latent
     values, moved, product = np.empty((2, n)), np.empty((2, n, d)), np.empty((n, d))
     offsets, weights = geometry.offsets

@@ -242,7 +242,7 @@ def _is_sure(read: pl.Series, form: str) -> bool:
 
 
 def _read_instants(texts: pl.Series) -> pl.Series | None:
-    """Return times as ISO 8601 writes them, in UTC where they have a zone; None if one is none."""
+    """Return times in ISO 8601, in UTC if they have a zone; None if one is not a time."""
     read: list[dt.datetime | None] = []
     for text in texts.to_list():
         try:

@@ -176,7 +176,7 @@ def _with_sure_dates(
 
 
 def _separator(text: bytes, own: str, label: str) -> str:
-    """Return what separates the fields: what gives the header most, and the first lines as many."""
+    """Return the separator that gives the header most fields, and the first lines as many."""
     told = SEPARATOR_LINE.match(text)
     if told is not None:
         return told[1].decode()

@@ -27,7 +27,7 @@ _running = partial(typer.Option, rich_help_panel="Running and writing")
 
 
 def _meaning(parameter: str) -> str:
-    """Return what the library says of a parameter, its first sentence, as help writes it."""
+    """Return the first sentence of a parameter's description, for help."""
     text = COMMON[parameter].text.partition(". ")[0].rstrip(".")
     return text[0].lower() + text[1:]
 
@@ -239,7 +239,7 @@ class Request:
         None, help="rmst or probability of times to an event; distribution: spread and tails too"
     )
     task: Task = _reading(
-        "auto", help="whether whole numbers are classes or quantities; auto: as they look"
+        "auto", help="whether whole numbers are classes or quantities; auto: judged by their values"
     )
     pos_label: str | None = _reading(None, help=_meaning("pos_label"))
     loss: str = _method(

@@ -390,7 +390,7 @@ class _Measure:
 
 @once
 def _measure(fits: Fits) -> _Measure:
-    """Return what all units explain of the rows that measure."""
+    """Return how much all units explain of the measuring rows."""
     return _Measure.of(fits, _two_parts(fits)[1])
 
 

@@ -387,7 +387,7 @@ class _Pairs:
         return _Fold(values, parts, whole, beyond, planes)
 
     def _aggregation(self) -> tuple[Floats, Floats, Floats]:
-        """Return what unit pairs have of latent ones: in both spaces, and of units by themselves.
+        """Return the parts of latent pairs that unit pairs and single units receive.
 
         The first two are (latent pairs, unit pairs), the last (latent pairs, units).
         """
@@ -402,7 +402,7 @@ class _Pairs:
         return of_units, attributing, (shares[:, j] * shares[:, k]).T
 
     def _terms(self, influence: MapInfluence, sensitivity: Floats) -> Floats:
-        """Return what the fitted map adds to latent pairs, (n, P)."""
+        """Return the fitted map's influence on latent pairs, (n, P)."""
         d = self.space.latent.shape[1]
         total = np.zeros((len(influence.rows), len(self.space.pairs)))
         for way in (0, 1):
@@ -412,7 +412,7 @@ class _Pairs:
         return total
 
     def _decoder_terms(self, influence: MapInfluence, scores: Floats) -> Floats:
-        """Return what the fitted decoder adds to attributed pairs, (n, Q)."""
+        """Return the fitted decoder's influence on attributed pairs, (n, Q)."""
         joints, units = self.space.joints, self.membership
         latent = np.zeros((len(joints), len(joints)))
         j, k = self.space.pairs.T
@@ -506,7 +506,7 @@ def _chosen(
 def _unit_proxies(
     tasks: Sequence[Task], space: PairSpace, additive: Additive, membership: Floats
 ) -> Floats:
-    """Return what the outcome says of pairs of units beyond additive, without a model."""
+    """Return evidence in the outcome for pairs of units beyond additivity, without a model."""
     owner = np.zeros((space.latent.shape[1], membership.shape[1]))
     for place, joint in enumerate(space.joints):
         owner[joint.coordinates] = membership[place]

@@ -243,7 +243,7 @@ def _products(
 
 
 def _projector(learner: Estimator, n_columns: int, n_rows: int) -> Estimator:
-    """Return what regresses predictions: least squares for linear models that shrink."""
+    """Return a regression for predictions: least squares for linear models that shrink."""
     steps = getattr(learner, "steps", [])[:-1]
     linear = is_linear(learner) and all(type(step) is StandardScaler for _, step in steps)
     if linear and not is_least_squares(learner) and 2 * n_columns < n_rows:

@@ -364,7 +364,7 @@ def replaced_points(
 
 
 def _model_term(fits: Fits, f: int, unit: int, swapped: Swap, factor: Floats) -> Floats:
-    r"""Return what the regression's error adds to each held-out row, (n,).
+    r"""Return the contribution of the regression's error to each held-out row, (n,).
 
     The derivative of the score is :math:`h \mapsto E[c(X, X')\,h(X')]` over swapped rows, with
     ``factor[i, s]`` the value of :math:`c` at row i with its s-th donor.

@@ -228,7 +228,7 @@ def _decompose(
 def _own_functions(
     fits: Fits, f: int, coordinates: Floats, blocks: Blocks, transport: LinearTransport | None
 ) -> Floats:
-    """Return what the model does with each block at the held-out rows: value minus block mean."""
+    """Return each block's effect on the model at held-out rows: value minus block mean."""
     model = full_lines(fits)[f]
     value = fits.predictions[fits.folds[f].test]
     if isinstance(model, LinearLines):

@@ -180,7 +180,7 @@ class _Unique:
 
 
 def _unique(fits: Fits, task: Task, projected: Task, additive: Additive) -> _Unique:
-    """Return what each unit changes in the additive part, given all others."""
+    """Return each unit's effect on the additive part, given all others."""
     explained, mass = task.explained, task.weights.values
     points = task.matrix[explained]
     share = mass[explained] / mass[explained].sum()
@@ -213,7 +213,7 @@ def _unique(fits: Fits, task: Task, projected: Task, additive: Additive) -> _Uni
 
 
 def _residuals(points: Floats, share: Floats, own: Ints) -> Floats:
-    """Return what columns keep of rows given all other columns, by least squares, (n, own)."""
+    """Return residuals of columns given all other columns, by least squares, (n, own)."""
     others = np.setdiff1d(np.arange(points.shape[1]), own)
     centred = points - share @ points
     scale = np.sqrt(share @ centred**2)
@@ -237,7 +237,7 @@ def _changes(
     laws: Sequence[Floats],
     seed: np.random.SeedSequence,
 ) -> Floats:
-    """Return what replacing each unit's residual takes from an additive model, (n, units)."""
+    """Return the drop in an additive model when each unit's residual is replaced, (n, units)."""
     rows = points[place]
     value = model.predict(rows)
     found = np.zeros((len(place), len(units)))

@@ -285,7 +285,7 @@ def _errors(influence: Floats, weights: Weights) -> Floats:
 
 
 def _added(scores: Scores, task: Task, membership: Floats) -> Floats:
-    """Return what the transport's own error adds to the squared errors."""
+    """Return the part of the squared errors that comes from the transport."""
     weights = task.weights.take(scores.rows)
     aware = _errors(scores.attributed @ membership, weights)
     return aware - _errors(scores.known.attributed @ membership, weights)

@@ -47,7 +47,7 @@ def change_rows(found: Change) -> list[Plain]:
 
 
 def _lines(row: Plain) -> list[str]:
-    """Return what is shown of a unit when it is pointed at."""
+    """Return the text shown when the pointer is on a unit."""
     found = [
         f"before {number(row['before'])}, after {number(row['after'])}",
         f"change {number(row['change'])} ({number(row['ci_low'])} to {number(row['ci_high'])})",

@@ -70,7 +70,7 @@ def _short_percent(value: float) -> str:
 
 
 def _measure(rows: Sequence[Plain], explained: float | None) -> str:
-    """Return what a chart draws: shares where they are asked for and all known, else scores."""
+    """Return the values of a chart: shares if requested and all known, else scores."""
     known = explained is not None and all(row.get("share") is not None for row in rows)
     return "share" if known else "score"
 

@@ -148,7 +148,7 @@ def _mean_name(outcome: words.OutcomeWords | None) -> str:
 
 
 def _explained(result: Importance, target: str | None = None) -> Plain | None:
-    """Return what is explained and how much of it is interaction, with a sentence."""
+    """Return the explained variance and the part that is interaction, with a sentence."""
     explained, null, interaction = result.explained, result.null_loss, result.interaction
     if explained is None or null is None:
         return None
@@ -225,7 +225,7 @@ def _class_quality(name: str, quality: Quality) -> Plain:
 
 
 def _noise(result: Importance) -> Plain:
-    """Return what noise scores: the floor where it is above 0, the probes, and a sentence."""
+    """Return the scores of noise: the floor if above 0, the probes, and a sentence."""
     measured = result.diagnostics.get("noise_floor")
     known: Plain = thaw(measured) if isinstance(measured, Mapping) else {}
     floor = known.get("floor")
@@ -275,7 +275,7 @@ def _groups(result: Importance, groups: object) -> Plain:
 
 
 def _inside(result: Importance, rows: Sequence[Plain]) -> list[Plain]:
-    """Return what units of levels, missing values or columns consist of, the largest first."""
+    """Return the members of units (levels, missing values, columns), the largest first."""
     members = views.members_of(result)
     pooled = result.diagnostics.get("pooled_levels")
     below = pooled if isinstance(pooled, Mapping) else {}
@@ -444,7 +444,7 @@ def _front_door(spec: Plain) -> str:
 
 
 def _target_arguments(outcome: object) -> str:
-    """Return what a call says of times to an event, or of a distribution; empty for the rest."""
+    """Return a call's arguments for times to an event or a distribution; else empty."""
     if not isinstance(outcome, dict):
         return ""
     survival, levels = outcome.get("survival"), outcome.get("distribution")
@@ -480,7 +480,7 @@ def _argument(key: str, spec: Plain) -> str:
 
 
 def _transport_options(default: Plain, spec: Plain) -> str:
-    """Return what the specification says that is not the transport's default."""
+    """Return the entries of the specification that differ from the transport's defaults."""
     options = []
     if spec.get("epsilon"):
         options.append(f"epsilon={spec['epsilon']!r}")
@@ -567,7 +567,7 @@ def summarize_comparison(
 
 
 def _records(results: ResultsByLabel) -> tuple[dict[str, Plain], list[str]]:
-    """Return what a comparison knows about its methods, by label, and why it left some out."""
+    """Return a comparison's methods by label, and why some were left out."""
     methods = getattr(results, "methods", ())
     records: dict[str, Plain] = {}
     for record in methods:

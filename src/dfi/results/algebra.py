@@ -205,7 +205,7 @@ def _same_table(first: Importance, second: Importance) -> bool:
 
 
 def _difference_spec(first: Importance, second: Importance, rows: str) -> dict[str, Json]:
-    """Return what two specifications share, and under ``difference`` where they do not."""
+    """Return the entries that two specifications share, and under ``difference`` the others."""
     ours, theirs = thaw(first.spec), thaw(second.spec)
     changed = {
         key: [ours.get(key), theirs.get(key)]

@@ -232,7 +232,7 @@ class Results(Mapping[str, "Importance"], Reported):
         return frame_of(schema, columns, self._first.library)
 
     def _records(self) -> tuple[MethodRecord, ...]:
-        """Return the methods; where none were kept, what the results say of their own."""
+        """Return the methods, or those that the results name if none were kept."""
         return self.methods or tuple(
             MethodRecord(
                 label,

@@ -288,7 +288,7 @@ def _cell(value: object) -> object:
 
 
 def _about(result: Importance) -> dict[str, str]:
-    """Return what a reader of the table must know, each with its heading."""
+    """Return the remarks on a table, each with its heading."""
     outcome, unit = words.outcome_of(result.spec, result.by_outcome), words.unit_of(result.spec)
     told = {
         "outcome": words.name_of(result.spec),

@@ -155,7 +155,7 @@ class FrozenRecord:
                 raise ValueError(f"{name} must have shape {shape}, got {getattr(self, name).shape}")
 
     def _shapes(self) -> dict[str, tuple[int, ...]]:
-        """Return what the shapes of arrays must be."""
+        """Return the required shapes of arrays."""
         return {}
 
     def __reduce__(self) -> tuple[object, ...]:

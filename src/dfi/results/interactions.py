@@ -247,7 +247,7 @@ class Interactions(FrozenRecord):
 
 
 def named_pair(pair: object, names: Sequence[str]) -> tuple[int, int]:
-    """Return the places of the two units of a pair, or raise by name."""
+    """Return the positions of the two units of a pair, or raise with the name."""
     if isinstance(pair, str) or not isinstance(pair, tuple | list) or len(pair) != 2:
         raise TypeError(f"a pair is a tuple of two names, got {pair!r}: pass e.g. ('x1', 'x2')")
     places = [place_of(name, names) for name in pair]
@@ -260,7 +260,7 @@ def named_pair(pair: object, names: Sequence[str]) -> tuple[int, int]:
 
 
 def named_pairs(pairs: Iterable[object], names: Sequence[str]) -> list[tuple[int, int]]:
-    """Return the places of pairs, ascending and each once, or raise by name."""
+    """Return the sorted positions of distinct pairs, or raise with the name."""
     if isinstance(pairs, tuple) and len(pairs) == 2 and all(isinstance(it, str) for it in pairs):
         raise TypeError(f"pairs is a list of pairs: pass pairs=[{pairs!r}]")
     found = [named_pair(pair, names) for pair in pairs]

@@ -150,7 +150,7 @@ def percent(value: float | None) -> str:
     if value is None or not math.isfinite(value):
         return "–"
     size = 100.0 * value
-    text = f"{size:.0f}" if abs(size) >= 10 else f"{size:.1f}"
+    text = f"{size:.0f}" if abs(size) >= 9.95 else f"{size:.1f}"
     return f"{'0.0' if text == '-0.0' else text} %".replace("-", "−")
 
 
@@ -181,7 +181,7 @@ def nice_ticks(low: float, high: float, count: int = 4) -> list[float]:
 
 
 def for_json(value: Any) -> Any:
-    """Return the same with null for numbers that JSON does not know."""
+    """Return a copy with null for numbers that JSON lacks."""
     if isinstance(value, float) and not math.isfinite(value):
         return None
     if isinstance(value, dict):

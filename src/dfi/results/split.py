@@ -177,7 +177,7 @@ class Split(FrozenRecord):
 
 
 def _sentence(row: Mapping[str, Any]) -> str:
-    """Return what the split of a feature says, in words."""
+    """Describe the split of a feature."""
     if not np.isfinite(row["share"]):
         return f"{row['name']}: the explained variance is not clearly above 0"
     partners = row["partners"]

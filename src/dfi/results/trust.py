@@ -155,7 +155,7 @@ def trust_of(result: Importance) -> Trust:
 
 
 def _no_worse(finding: Finding, worst: int) -> Finding:
-    """Return what is wrong with a feature as what it means for a result that is better."""
+    """Return a feature's finding in a result of a better grade."""
     severity = SEVERITIES[min(worst, SEVERITIES.index(finding.severity))]
     return replace(finding, severity=severity)
 

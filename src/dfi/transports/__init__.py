@@ -36,7 +36,7 @@ TRANSPORTS: dict[str, type[Transport]] = {kind.name: kind for kind in _KINDS}
 
 
 def resolve_transport(transport: object) -> Transport:
-    """Return the transport of a name, or the given one; a user-defined one is wrapped."""
+    """Return the named or given transport; wrap a user-defined one."""
     if isinstance(transport, Transport):
         transport.check_parameters()
         return transport

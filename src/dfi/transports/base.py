@@ -276,7 +276,7 @@ class Transport(TransformerMixin, BaseEstimator):
 
     @abstractmethod
     def specification(self) -> Plain:
-        """Return what the estimand depends on."""
+        """Return the settings that define the estimand."""
 
     def label(self) -> str:
         """Return the name with what the parameters change from their defaults."""
@@ -496,7 +496,7 @@ class FittedTransport(ABC):
         return None
 
     def received(self, attribution: Floats) -> Floats:
-        """Return what features receive of a latent score that has no direction, up to a factor."""
+        """Return the features' parts of a latent score without direction, up to a factor."""
         return attribution
 
     @property

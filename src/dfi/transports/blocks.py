@@ -275,7 +275,7 @@ def _whitened(
     single: bool,
     like: WithinUnits | None,
 ) -> list[UnitBlock]:
-    """Return the units that vary; none where each is a single column and these are not asked for.
+    """Return the units that vary; none if all are single columns, unless requested.
 
     What the rare levels of a unit hold of another one gets coordinates, or else what a model takes
     from the one and gives back through the other would no longer cancel.
@@ -735,7 +735,7 @@ class BlockTransport(FittedTransport):
         )
 
     def joints(self, targets: Sequence[Sequence[int]], width: int) -> list[Joint]:
-        """Return the sets of blocks that are replaced as one, in the first ``width`` columns."""
+        """Return the sets of blocks that are replaced together, in the first ``width`` columns."""
         directions = self.directions[:width]
         places = self.inner.places
         below = None
@@ -1158,7 +1158,7 @@ def _of_refits(model: LineModel, task: Task) -> LineModel:
 def _pooled_pairs(
     folds: Sequence[FoldModels], found: Sequence[UnitScores], mass: Floats
 ) -> tuple[Floats, Floats, Floats, Floats]:
-    """Return what moves and what is left of both models, averaged over repeats row by row."""
+    """Return the moved and remaining parts of both models, averaged over repeats by row."""
 
     def pooled(parts: Iterator[Floats]) -> Floats:
         return pool(folds, parts, mass)[1]

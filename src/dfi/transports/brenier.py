@@ -316,7 +316,7 @@ class BrenierUnits(BlockTransport):
         return attributed, shares
 
     def _received(self, latent: Floats, white: Floats, j: int, unit: int) -> Floats:
-        """Return what units receive of coordinate ``j`` of each row: shares of variance."""
+        """Return the units' parts of coordinate ``j`` in each row: shares of variance."""
         nodes, weights = curve_nodes(self.latent_law, j, "gauss", SHARE_NODES)
         inner, decoder = self.inner, self.geometry.decoder
         found = np.empty((len(latent), len(inner.blocks)))

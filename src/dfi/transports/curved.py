@@ -200,7 +200,7 @@ class RowCopies:
 
     @classmethod
     def of(cls, transport: CurvedTransport, weights: Weights, rows: Ints) -> RowCopies | None:
-        """Return the copies of some rows; None where one of each will do."""
+        """Return the copies of some rows; None if one of each is enough."""
         if weights.uniform or not transport.draws_latents:
             return None
         found = repeated_rows(weights.take(rows))
@@ -311,7 +311,7 @@ def received_along(
     nodes: Floats,
     weights: Floats,
 ) -> Floats:
-    """Return what each feature receives of coordinate ``j`` along each curve, (n, d)."""
+    """Return each feature's part of coordinate ``j`` along each curve, (n, d)."""
     if transport.by_slopes:
         return transport.mean_squared_slopes(rows, j, nodes, weights)
     active = transport.active

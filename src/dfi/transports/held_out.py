@@ -58,7 +58,7 @@ class Gain:
         return cls(mean, float(np.sqrt(np.sum(share**2 * (gains - mean) ** 2))))
 
     def clear(self, errors: float) -> bool:
-        """Return whether it is above so many standard errors."""
+        """Return whether it exceeds a number of standard errors."""
         return self.mean > errors * self.error
 
     def __str__(self) -> str:

@@ -200,7 +200,7 @@ class VineTransport(CurvedTransport):
         return rows
 
     def _scores(self, latent: Floats) -> Floats:
-        """Return the normal scores of the active columns, those of levels as if they had none."""
+        """Return the normal scores of the active columns, levels treated as numbers."""
         scores = ndtri(self._joint(latent))
         for m, levels in enumerate(self.levels):
             if levels is not None:

@@ -239,7 +239,7 @@ class StraightTransport(FittedTransport):
     def changes(
         self, fold: FoldModels, task: Task, points: Floats, seed: np.random.SeedSequence
     ) -> Changes:
-        """Return what replacing each coordinate changes in rows of any table."""
+        """Return the changes in rows of any table when each coordinate is replaced."""
         del seed
         models = self.lines_of([fold], task)[0].models
         at_once = rows_at_once(self.geometry)

@@ -378,7 +378,7 @@ def _leaving(
 
 @dataclass
 class Merging:
-    """Merges the jumps of an ensemble, with memory that tasks pass on.
+    """Merges the jumps of an ensemble, in memory that tasks reuse.
 
     A task that takes memory of its own pays as much for its pages as for what it does in them.
     """

@@ -303,7 +303,7 @@ def _levels_of(position: int, levels: Levels) -> Grid | Block | None:
 def _given_codes(
     known: dict[int, Sequence[object]], columns: Sequence[Column], levels: Levels
 ) -> Callable[[Floats], Floats]:
-    """Return what trees are given for rows of the matrix by a model that takes levels itself."""
+    """Return the input of the trees for rows of the matrix, if the model takes levels itself."""
     positions = [column.positions[0] for column in columns]
 
     def given(rows: Floats) -> Floats:

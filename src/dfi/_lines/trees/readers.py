@@ -360,7 +360,7 @@ def _least_squares_boosting(model: LeastSquaresBoosting) -> TreeEnsemble:
 
 
 def _bits(words: NDArray[np.uint32]) -> frozenset[int]:
-    """Return which bits of a set, given by words of 32, are on."""
+    """Return the bits that are set in words of 32."""
     on = np.unpackbits(np.asarray(words, dtype="<u4").view(np.uint8), bitorder="little")
     return frozenset(np.flatnonzero(on).tolist())
 
