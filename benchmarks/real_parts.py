@@ -69,12 +69,14 @@ EARLIER = (
     "Exam", "CPSSW8", "lending_club", "nassCDS", "NMES1988", "happiness",
     "gss_wages", "nlswork", "flights", "twoyear", "movies", "gapminder", "stackoverflow", "email",
     "TV16", "nwtco", "monica", "labsup", "RandHIE",
+    "cps1", "Star", "egsingle", "wages", "surveys", "Workinghours", "student", "Kershaw", "taxi",
+    "VerbAgg", "Benefits", "fertil2", "pneumon", "InstInnovation",
 )  # fmt: skip
 """Tables that were added for earlier last runs, and are held out."""
 
 FRESH = (
-    "cps1", "Star", "egsingle", "wages", "surveys", "Workinghours", "student", "Kershaw", "taxi",
-    "VerbAgg", "Benefits", "fertil2", "pneumon", "InstInnovation",
+    "TenMileRace", "CPSSW9204", "Males", "PSID", "InstEval", "UnempDur", "check_times", "nafld1",
+    "cps91", "countymurders", "MplsStops",
 )  # fmt: skip
 """Tables that were added for the last run and never looked at before it."""
 
@@ -258,6 +260,27 @@ TABLES = (
         "sandwich", "InstInnovation", "patents",
         "sales capital employment competition institutions year", "counts",
     ),
+    # added for the latest last run, likewise
+    Table("mosaicData", "TenMileRace", "net", "age sex"),
+    Table("AER", "CPSSW9204", "earnings", "year degree gender age"),
+    Table("Ecdat", "Males", "wage", "school exper union ethn maried health"),
+    Table("Ecdat", "PSID", "earnings", "age educatn hours kids married"),
+    Table("lme4", "InstEval", "y", "studage lectage service dept"),
+    Table("Ecdat", "UnempDur", "spell", "age ui reprate disrate logwage tenure", map=np.log),
+    Table("survival", "nafld1", "status", "age male weight height", "classes"),
+    Table(
+        "modeldata", "check_times", "check_time",
+        "authors imports suggests r_size doc_size src_size", map=np.log,
+    ),
+    Table(
+        "wooldridge", "cps91", "inlf",
+        "husage huseduc husearns age educ kidlt6 kidge6", "classes",
+    ),
+    Table(
+        "wooldridge", "countymurders", "murders",
+        "popul density percblack percmale perc2029 year", "counts",
+    ),
+    Table("carData", "MplsStops", "personSearch", "problem race gender lat long", "classes"),
 )  # fmt: skip
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dfi._diagnosis.codes import codes
 from dfi._diagnosis.fidelity import held_out_predictions, mean_of, model_fidelity
 from dfi._diagnosis.latents import carrying, dependence, other_transport
 from dfi._diagnosis.leaks import leaks
@@ -163,6 +164,7 @@ def check_result(
     straight = transport.shares_variance
     findings = [
         leaks(task) if observed else None,
+        codes(task, weights.mean(influence)),
         above_variance(totals, design, straight=straight),
         sum_of_scores(totals, design, task.form, straight=straight),
         *(

@@ -15,7 +15,11 @@ if TYPE_CHECKING:
     from dfi._types import Floats, Ints
 
 LEAKED_SHARE = 0.999
-"""Share of the outcome's variance above which a sum of columns determines it."""
+"""Share of the variance of the outcome, or of its ranks, above which a sum of columns, or the order
+of one, determines it."""
+
+NEARLY = 0.95
+"""Share of the variance of the outcome's ranks that a column may have before a note says so."""
 
 MOST_LEAKED = 300
 """Columns up to which sums of them are looked at."""
@@ -57,25 +61,27 @@ def _leaked_order(task: Task, rows: Ints) -> Finding | None:
     # classes and small counts can be put in order by a feature that predicts them well
     if len(np.unique(y)) < FEWEST_LEAKED:
         return None
-    ranks = rankdata(y)
-    names = [
-        column.name
+    ranks = _centred(rankdata(y))
+    left = {
+        column.name: _left(
+            _centred(rankdata(task.table.matrix[rows, column.positions[0]]))[:, None], ranks
+        )
         for column in task.table.columns
-        if column.width == 1
-        and not task.constant[column.positions[0]]
-        and _left(_centred(rankdata(task.table.matrix[rows, column.positions[0]]))[:, None],
-                  _centred(ranks)) <= 1.0 - LEAKED_SHARE
-    ]  # fmt: skip
+        if column.width == 1 and not task.constant[column.positions[0]]
+    }
+    ordered = [name for name, part in left.items() if part <= 1.0 - LEAKED_SHARE]
+    names = ordered or [name for name, part in left.items() if part <= 1.0 - NEARLY]
     if not names:
         return None
     few = len(names) == 1
-    they = "it" if few else "them"
+    they, so = ("it", "puts") if few else ("them", "put")
     return Finding(
         "leak",
-        "distrust",
-        f"{listed(names)} {'puts' if few else 'put'} the rows in the order of the outcome, as its "
-        "logarithm would",
-        {"share": LEAKED_SHARE},
+        "distrust" if ordered else "note",
+        f"{listed(names)} {so} the rows in the order of the outcome, as its logarithm would"
+        if ordered
+        else f"{listed(names)} {so} the rows nearly in the order of the outcome",
+        {"share": LEAKED_SHARE if ordered else NEARLY},
         f"Leave {they} out if the outcome was computed from {they}, or the other way round",
     )
 

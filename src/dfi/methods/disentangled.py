@@ -635,9 +635,9 @@ def _part(
     def spaces(influence: Floats, by_repeat: Floats, gain: Floats | None) -> dict[str, Any]:
         values, repeats = influence @ membership, by_repeat @ membership
         variance = split_variance(repeats, fits.halvings)
+        spread = np.sqrt(len(repeats) * variance) if len(repeats) > 1 else None
         if gain is not None:
             variance = variance + (CURVE_ERROR * (gain @ membership)) ** 2
-        spread = repeats.std(axis=0, ddof=1) if len(repeats) > 1 else None
         return {"influence": widened(values, variance, weights), "spread": spread}
 
     gains = scores.gain or (None, None)

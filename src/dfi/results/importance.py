@@ -17,7 +17,7 @@ from dfi._parameters import argument, validated
 from dfi._types import Space
 from dfi.inference.influence import Influence, InfluenceRows, read_only
 from dfi.inference.intervals import check_level
-from dfi.inference.shares import UNLEARNED, beside
+from dfi.inference.shares import UNLEARNED, UNSEEN, beside
 from dfi.inference.tests import Estimate, UnitInference, estimate_one
 from dfi.results import words
 from dfi.results.algebra import subtracted
@@ -100,7 +100,8 @@ class Importance(Questions, Exports):
     components : tuple of tuples of str or None
         Dependence components of the features that vary; those of different ones share no signal.
     spread : ndarray of shape (p,) or None
-        Standard deviation of the score between repeated splits.
+        Standard deviation of the score between repeated splits; where halvings share a split, that
+        of as many independent splits with the same error.
     nonnegative : bool
         Whether the parameter cannot be negative; intervals are then projected.
     latent : Importance or None
@@ -193,11 +194,13 @@ class Importance(Questions, Exports):
 
     @property
     def _unlearned(self) -> float:
-        """What models that still learn may miss of a score: so much of what they explain."""
-        explained = self.explained
+        """What models that still learn may miss of a score, known and unknown signal apart."""
+        explained, whole = self.explained, self.null_loss
         if explained is None or not self._learning:
             return 0.0
-        return UNLEARNED * max(explained.value, 0.0) / float(np.sqrt(self.basis.size))
+        known = max(explained.value, 0.0)
+        left = 0.0 if whole is None else max(whole.value - known, 0.0)
+        return (UNLEARNED * known + UNSEEN * left) / float(np.sqrt(self.basis.size))
 
     @property
     def _by_row(self) -> InfluenceRows:

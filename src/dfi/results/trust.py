@@ -181,7 +181,15 @@ def _grade(severity: int) -> Grade:
 def _model(result: Importance) -> Finding | None:
     if result.difference:
         return None
-    return weak_model(result.quality, effect=words.is_effect(result.spec))
+    found = weak_model(result.quality, effect=words.is_effect(result.spec))
+    if found is None or found.severity != "note" or not result._learning:
+        return found
+    # what few rows hardly show may be large on many
+    return replace(
+        found,
+        severity="care",
+        what=f'{found.what}: read scores as "at least"',
+    )
 
 
 CLEAR = 2.0

@@ -196,8 +196,13 @@ def interaction_text(found: Estimate, spec: Mapping[str, object]) -> str:
     """Report the share of interactions in the explained variance."""
     if found.ci_high <= 0.0:
         return "No interactions were found."
-    interval = f"{percent(max(found.ci_low, 0.0))} to {percent(found.ci_high)}"
+    whole, high, level = explained_of(spec), percent(found.ci_high), percent(found.level)
+    if found.value <= 0.0:
+        return (
+            f"Interactions: none found, but up to {high} of {whole} cannot be ruled out "
+            f"({level} interval)."
+        )
     return (
-        f"Interactions: at most {percent(max(found.value, 0.0))} of {explained_of(spec)} "
-        f"({percent(found.level)} interval {interval})."
+        f"Interactions: about {percent(found.value)} of {whole} or less "
+        f"({level} interval {percent(max(found.ci_low, 0.0))} to {high})."
     )
