@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 
 import dfi
+from dfi._diagnosis.codes import is_code
 from dfi.warnings import DFIWarning, InferenceWarning, LeakWarning
 
 
@@ -121,6 +122,35 @@ def test_monotone_copy_of_the_outcome_is_a_leak(copy, leaks):
     X["copy"] = copy(y)
     _, texts = said(lambda: dfi.explain(X, y, "linear", cv=2), LeakWarning)
     assert [text[:38] for text in texts] == ["'copy' puts the rows in the order of t"] * leaks
+
+
+def test_column_nearly_in_the_order_of_the_outcome_gets_a_note():
+    X, y = table()
+    X["copy"] = y + 0.15 * y.std() * np.random.default_rng(2).standard_normal(len(y))
+    result = dfi.explain(X, y, "linear", cv=2)
+    (note,) = (told for told in result.findings if told.kind == "leak")
+    assert note.severity == "note"
+    assert note.what == "'copy' puts the rows nearly in the order of the outcome"
+
+
+@pytest.mark.parametrize(("values", "code"), [
+    ([0, 1, 20, 31], True),
+    ([8, 12, 14, 16, 18], False),
+    ([0, 1, 2, 3, 4, 5], False),
+    ([0, 1, 2], False),
+    ([0.5, 1, 20, 31], False),
+])  # fmt: skip
+def test_leading_column_of_uneven_whole_numbers_may_be_a_code(values, code):
+    generator = np.random.default_rng(0)
+    place = generator.integers(0, len(values), 400)
+    X = pd.DataFrame({"level": np.array(values)[place], "x": generator.standard_normal(400)})
+    y = place + X["x"] + generator.standard_normal(400)
+    said = [told.what for told in dfi.explain(X, y, "linear").findings if told.kind == "codes"]
+    assert said == ["'level' is read as a number, of few and uneven values"] * code
+
+
+def test_rare_large_count_is_no_code():
+    assert not is_code(np.repeat([0.0, 1.0, 2.0, 3.0, 40.0], [100, 80, 60, 50, 2]))
 
 
 def test_feature_that_separates_two_classes_is_no_copy_of_the_outcome():

@@ -321,6 +321,10 @@ def test_intervals_leave_room_for_what_is_learned_late():
         ends = plain.intervals(level=level, alternative=alternative)
         told = far.interval(level, alternative=alternative)
         np.testing.assert_allclose(told["ci_low"], ends["ci_low"])
-        room = 0.0 if alternative == "greater" else norm.ppf(0.95) * late * far.explained.value
+        known, whole = far.explained.value, far.null_loss.value
+        room = norm.ppf(0.95) * (0.25 * known + 0.15 * (whole - known)) / np.sqrt(400)
+        room = 0.0 if alternative == "greater" else room
         np.testing.assert_allclose(told["ci_high"], ends["ci_high"] + room)
+    of_effect = replace(far, spec={**far.spec, "outcome": {"effect": "x"}})
+    np.testing.assert_allclose(of_effect._unlearned, late * known)
     assert cross._unlearned == 0.0

@@ -51,6 +51,20 @@ def test_a_weak_model_whose_intervals_say_so_is_sound():
     assert {"weak model", "folds"} <= {told.kind for told in result.findings}
 
 
+def test_scores_of_what_is_hardly_learned_are_read_as_at_least():
+    generator = np.random.default_rng(0)
+    X = generator.standard_normal((300, 2))
+    y = 0.25 * X[:, 0] + generator.standard_normal(300)
+    cross, far = (
+        dfi.explain(X, y, "linear", form=form, diagnose=False) for form in ("cross", "extrapolated")
+    )
+    assert 0 < far.quality.r2 < 0.1
+    assert cross.trust == "sound"
+    assert far.trust == "with care"
+    (reason,) = (told for told in far.trust.reasons if told.kind == "weak model")
+    assert reason.what.endswith('read scores as "at least"')
+
+
 @pytest.mark.parametrize(("severity", "grade"), GRADES.items())
 def test_a_finding_about_the_whole_grades_all_of_it(plain, severity, grade):
     trust = judged(plain, finding(severity)).trust

@@ -199,7 +199,10 @@ class Importance(Questions, Exports):
         if explained is None or not self._learning:
             return 0.0
         known = max(explained.value, 0.0)
-        left = 0.0 if whole is None else max(whole.value - known, 0.0)
+        left = 0.0
+        # most of the variance of an effect's pseudo-outcome is noise of its making
+        if whole is not None and not words.is_effect(self.spec):
+            left = max(whole.value - known, 0.0)
         return (UNLEARNED * known + UNSEEN * left) / float(np.sqrt(self.basis.size))
 
     @property
