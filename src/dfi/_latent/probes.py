@@ -113,21 +113,19 @@ def _among_units(
     transport = cast("BlockTransport", found)
     added = [k for k, unit in enumerate(transport.inner.blocks) if unit.positions[0] >= width]
     features = [k for k in range(len(transport.inner.blocks)) if k not in added]
-    silent = replace(task, advance=None)
     rows = np.concatenate([fold.rows for fold in folds])
     place = np.searchsorted(task.explained, rows)
-    targets = [(k,) for k in added]
-    kept = transport.law(silent, transport.joints(targets, width), matrix)
+    targets, silent = [(k,) for k in added], replace(task.measure, advance=None)
+    kept = transport.law(task, transport.joints(targets, width), matrix)
 
     def scored(fitted: BlockTransport) -> Floats:
-        joints = fitted.joints(targets, width)
-        law = fitted.law(silent, joints, matrix, like=kept)
-        influence = stretch * np.concatenate(
-            [
-                fitted.fold_scores(fold.models, fold.rows, silent, law, joints).influence
-                for fold in folds
-            ]
-        )
+        law = fitted.law(task, fitted.joints(targets, width), matrix, like=kept)
+        held = [fitted.held(task, fold.rows) for fold in folds]
+        found = [
+            fitted.fold_scores(fold.models, own, law, silent)
+            for fold, own in zip(folds, held, strict=True)
+        ]
+        influence = stretch * np.concatenate([scores.influence for scores in found])
         shares = fitted.even_shares()[added]
         attributed = influence @ shares[:, added].T
         if task.by_unit:

@@ -54,7 +54,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from dfi._data.weights import Weights
-    from dfi._types import Floats
+    from dfi._types import Advance, Floats
 
 AskedForm = Literal["auto", "extrapolated", "cross", "calibrated", "loco", "cpi"]
 """Forms that can be asked for: the extrapolated one is the cross form at two sizes."""
@@ -69,6 +69,21 @@ CLEAR_ERRORS = 2.0
 FACTORS = 0.5, 3.0
 """Least and largest factor. A model that finds less than a third of what it points at is not
 calibrated but replaced by its residuals."""
+
+
+@dataclass(frozen=True)
+class Measure:
+    """How changes of predictions become influence values; ``memory`` is what this may take."""
+
+    form: ScoreForm
+    loss: Loss
+    memory: int
+    advance: Advance | None = None
+
+    def __getstate__(self) -> dict[str, object]:
+        # A progress bar stays with its terminal.
+        return {**self.__dict__, "advance": None}
+
 
 Pair: TypeAlias = tuple[tuple["Floats", "Floats"], tuple["Floats", "Floats"]]
 

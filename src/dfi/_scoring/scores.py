@@ -22,7 +22,7 @@ from dfi._scoring.error import (
     with_nodes,
     worth_saying,
 )
-from dfi._scoring.forms import ScoreForm, Stretch, calibration_factor
+from dfi._scoring.forms import Measure, ScoreForm, Stretch, calibration_factor
 from dfi._scoring.lines import LineScores, Passes, latent_scores, row_sample, tilt_sensitivity
 from dfi._scoring.sensitivity import checked_rows, differenced_sensitivity, gradient_products
 from dfi.losses import SQUARED_ERROR, Loss
@@ -176,22 +176,9 @@ class Task:
         # Workers are sent the models that they need, and a progress bar stays with its terminal.
         return {**self.__dict__, "folds": (), "advance": None, "population": None}
 
-    def only(self, rows: Ints) -> tuple[Task, list[Ints]]:
-        """Return the task with some rows alone, ascending, and where the folds' rows are in it."""
-        tests = [fold.test for fold in self.folds]
-        if 2 * len(rows) > len(self.matrix):
-            return self, tests
-        alone = replace(
-            self,
-            table=replace(self.table, matrix=self.matrix[rows], present=None),
-            y=self.y[rows],
-            weights=self.weights.take(rows),
-            rows=np.arange(len(rows)),
-            sample=None,
-            population=None,
-            place_of=None,
-        )
-        return alone, [np.searchsorted(rows, test) for test in tests]
+    @property
+    def measure(self) -> Measure:
+        return Measure(self.form, self.loss, self.options.memory, self.advance)
 
     def names_at(self, positions: Ints) -> list[str]:
         """Return the names of some columns of the matrix."""

@@ -92,6 +92,7 @@ if TYPE_CHECKING:
     from dfi._estimates.covariance import Estimated
     from dfi._models.crossfit import FoldModels
     from dfi._scoring.error import LineError, Nodes
+    from dfi._scoring.forms import Measure
     from dfi._scoring.geometry import Geometry
     from dfi._types import Bools, Floats, Ints, Plain
     from dfi.losses import Loss
@@ -506,16 +507,29 @@ class DonorLaw:
     """The explained rows as they receive and give.
 
     ``encoded`` and ``latent`` (n, d) are without and with the random part of collinear units;
-    ``donors`` are those that may give, ``strata`` who does for each unit.
+    ``donors`` are those that may give, ``strata`` who does for each of the ``joints``.
     """
 
     encoded: Floats
     latent: Floats
     donors: Donors
     strata: Strata
+    joints: Sequence[Joint]
 
     def giving(self, unit: int, rows: Ints) -> Donors:
         return self.donors.of(self.strata.chosen(unit, rows))
+
+
+@dataclass(frozen=True)
+class HeldRows:
+    """Rows that a fold holds out, where its models are straight, and their ``place`` in a law."""
+
+    points: Floats
+    y: Floats
+    place: Ints
+
+    def take(self, which: slice) -> HeldRows:
+        return HeldRows(self.points[which], self.y[which], self.place[which])
 
 
 @dataclass(frozen=True)
@@ -714,7 +728,7 @@ class BlockTransport(FittedTransport):
             shares = np.tile(share, 2) / 2.0
         donors = Donors(giving, given, shares, np.empty((len(rows), 0), dtype=np.intp))
         if like is not None:
-            return DonorLaw(encoded, latent, donors, like.strata)
+            return DonorLaw(encoded, latent, donors, like.strata, joints)
         order = self.order(whitened)
         count = number_of_donors(task.options.donors, len(rows))
         places = np.empty((len(rows), count))
@@ -726,7 +740,7 @@ class BlockTransport(FittedTransport):
         if len(giving) > len(rows):
             own, ties = effects, np.concatenate([ties, ties + len(rows)])
         strata = Strata.of(shares, joints, effects, own, ties, places)
-        return DonorLaw(encoded, latent, donors, strata)
+        return DonorLaw(encoded, latent, donors, strata, joints)
 
     def order(self, whitened: Floats) -> Ints:
         """Return the order of the rows in which donors are dealt."""
@@ -770,22 +784,25 @@ class BlockTransport(FittedTransport):
         known = {block.unit for block in self.inner.blocks}
         return [target.name for target in task.targets if known & set(target.units)]
 
+    def held(self, task: Task, rows: Ints) -> HeldRows:
+        """Return some of the explained rows, by their places in the table."""
+        place = np.searchsorted(task.explained, rows)
+        return HeldRows(self.points(task.matrix[rows]), task.y[rows], place)
+
     def fold_scores(
         self,
         models: Sequence[LineModel],
-        rows: Ints,
-        task: Task,
+        held: HeldRows,
         law: DonorLaw,
-        joints: Sequence[Joint],
+        measure: Measure,
     ) -> UnitScores:
-        """Score the held-out ``rows`` of a fold, which are rows of the table."""
-        place = np.searchsorted(task.explained, rows)
+        """Score the held-out rows of a fold."""
         parts = []
-        for start in range(0, len(rows), ROWS_AT_ONCE):
-            part = slice(start, start + ROWS_AT_ONCE)
-            parts.append(self._scored(models, rows[part], place[part], task, law, joints))
-            if task.advance is not None:
-                task.advance(len(rows[part]))
+        for start in range(0, len(held.y), ROWS_AT_ONCE):
+            part = held.take(slice(start, start + ROWS_AT_ONCE))
+            parts.append(self._scored(models, part, law, measure))
+            if measure.advance is not None:
+                measure.advance(len(part.y))
         return UnitScores(
             np.concatenate([part.influence for part in parts]),
             np.concatenate([part.moved for part in parts], axis=1),
@@ -796,41 +813,31 @@ class BlockTransport(FittedTransport):
         )
 
     def _scored(
-        self,
-        models: Sequence[LineModel],
-        rows: Ints,
-        place: Ints,
-        task: Task,
-        law: DonorLaw,
-        joints: Sequence[Joint],
+        self, models: Sequence[LineModel], held: HeldRows, law: DonorLaw, measure: Measure
     ) -> UnitScores:
-        points, y, form, options = (
-            self.points(task.matrix[rows]),
-            task.y[rows],
-            task.form,
-            task.options,
-        )
-        values = [model.predict(points) for model in models]
+        y, form, loss, joints = held.y, measure.form, measure.loss, law.joints
+        values = [model.predict(held.points) for model in models]
         pair = values[0], values[-1]
-        influence, product, chance = np.zeros((3, len(rows), len(joints)))
+        influence, product, chance = np.zeros((3, len(y), len(joints)))
         moved = np.zeros((2, *influence.shape))
         single = [t for t, joint in enumerate(joints) if joint.is_line]
         if single:
+            lines = replace(law, joints=[joints[t] for t in single])
             influence[:, single], product[:, single], moved[:, :, single] = self._along_lines(
-                models, points, values, place, rows, task, law, [joints[t] for t in single]
+                models, values, held, lines, measure
             )
         several = sorted(set(range(len(joints))) - set(single))
         donated = all_replaced(
             models,
-            points,
-            law.latent[place],
-            [law.giving(t, place) for t in several],
+            held.points,
+            law.latent[held.place],
+            [law.giving(t, held.place) for t in several],
             [joints[t] for t in several],
-            memory=options.memory,
+            memory=measure.memory,
         )
         for t, found in zip(several, donated, strict=True):
-            influence[:, t] = joint_influence(form, y, pair, found, task.loss)
-            chance[:, t] = joint_chance(form, y, pair, found, task.loss)
+            influence[:, t] = joint_influence(form, y, pair, found, loss)
+            chance[:, t] = joint_chance(form, y, pair, found, loss)
             if form == "calibrated":
                 product[:, t] = joint_product(pair, found)
             for k in (0, 1):
@@ -842,26 +849,23 @@ class BlockTransport(FittedTransport):
     def _along_lines(
         self,
         models: Sequence[LineModel],
-        points: Floats,
         values: Sequence[Floats],
-        place: Ints,
-        rows: Ints,
-        task: Task,
+        held: HeldRows,
         law: DonorLaw,
-        joints: Sequence[Joint],
+        measure: Measure,
     ) -> tuple[Floats, Floats | float, Floats]:
         """Return influence values, products and changes of units that are one coordinate each."""
-        coordinates = np.array([joint.coordinates[0] for joint in joints])
+        coordinates = np.array([joint.coordinates[0] for joint in law.joints])
         offsets, weights = self.geometry.offsets
         lines = Lines(
-            points,
-            np.ascontiguousarray(law.encoded[np.ix_(place, coordinates)]),
-            np.ascontiguousarray(np.hstack([joint.directions for joint in joints])),
+            held.points,
+            np.ascontiguousarray(law.encoded[np.ix_(held.place, coordinates)]),
+            np.ascontiguousarray(np.hstack([joint.directions for joint in law.joints])),
             self.reference.only(coordinates),
             np.ascontiguousarray(offsets[:, coordinates]),
         )
         influence, product, moments = scores_along(
-            models, lines, task.y[rows], weights, form=task.form, loss=task.loss
+            models, lines, held.y, weights, form=measure.form, loss=measure.loss
         )
         moved = [values[k][:, None] - moments[k].mean for k in (0, -1)]
         return influence, product, np.stack(moved)
@@ -877,10 +881,9 @@ class BlockTransport(FittedTransport):
             tuple(self.line_model(model) for model in lines.models)
             for lines in in_parallel(read, task.n_jobs, here=True)
         ]
-        joints = self.joints(self.targets(task), task.matrix.shape[1])
-        law = self.law(task, joints)
-        prepared, error = self._settled(task, prepared, joints, law)
-        found = self._scores(task, prepared, joints, law)
+        law = self.law(task, self.joints(self.targets(task), task.matrix.shape[1]))
+        prepared, error = self._settled(task, prepared, law)
+        found = self._scores(task, prepared, law)
         if error is None:
             return found
         nodes = max(most_nodes(model) for models in prepared for model in models)
@@ -888,14 +891,10 @@ class BlockTransport(FittedTransport):
         return replace(found, diagnostics=checked, n_nodes=nodes)
 
     def _settled(
-        self,
-        task: Task,
-        prepared: list[tuple[LineModel, ...]],
-        joints: Sequence[Joint],
-        law: DonorLaw,
+        self, task: Task, prepared: list[tuple[LineModel, ...]], law: DonorLaw
     ) -> tuple[list[tuple[LineModel, ...]], LineError | None]:
         """Return models with as many nodes as lines of units need, and the error that is left."""
-        lines = [joint for joint in joints if joint.is_line]
+        lines = [joint for joint in law.joints if joint.is_line]
         asked = any(most_nodes(model) for models in prepared for model in models)
         if task.settled or not lines or not asked:
             return prepared, None
@@ -912,15 +911,17 @@ class BlockTransport(FittedTransport):
         def taken(nodes: Nodes) -> list[tuple[LineModel, ...]]:
             return [tuple(with_nodes(model, nodes) for model in models) for models in prepared]
 
+        along, measure = replace(law, joints=lines), task.measure
+        held = [
+            replace(self.held(task, rows), y=value)
+            for rows, value in zip(checked.rows, checked.prediction, strict=True)
+        ]
+
         def evaluate(nodes: Nodes) -> Floats:
-            found = []
-            for models, rows, value in zip(
-                taken(nodes), checked.rows, checked.prediction, strict=True
-            ):
-                y = task.y.copy()
-                y[rows] = value
-                place = np.searchsorted(task.explained, rows)
-                found.append(self._scored(models, rows, place, replace(task, y=y), law, lines))
+            found = [
+                self._scored(models, rows, along, measure)
+                for models, rows in zip(taken(nodes), held, strict=True)
+            ]
             return np.concatenate([part.influence for part in found])
 
         drawn = task.options.rule == "draws"
@@ -938,16 +939,12 @@ class BlockTransport(FittedTransport):
         return as_linear(model) or model
 
     def _scores(
-        self,
-        task: Task,
-        prepared: Sequence[tuple[LineModel, ...]],
-        joints: Sequence[Joint],
-        law: DonorLaw,
+        self, task: Task, prepared: Sequence[tuple[LineModel, ...]], law: DonorLaw
     ) -> Scores:
-        sent, tests = task.only(task.explained)
+        joints = law.joints
         jobs = (
-            delayed(self.fold_scores)(models, test, sent, law, joints)
-            for test, models in zip(tests, prepared, strict=True)
+            delayed(self.fold_scores)(models, self.held(task, fold.test), law, task.measure)
+            for fold, models in zip(task.folds, prepared, strict=True)
         )
         steps = rows_held_out(task.folds)
         found = list(
@@ -1042,24 +1039,20 @@ class BlockTransport(FittedTransport):
         self, fold: FoldModels, task: Task, points: Floats, seed: np.random.SeedSequence
     ) -> Changes:
         models = [self.line_model(model) for model in fold_lines(fold, task).models]
-        joints = self.joints(self.targets(task), points.shape[1])
-        law = self.law(task, joints)
+        law = self.law(task, self.joints(self.targets(task), points.shape[1]))
         hidden, dealt = seed.spawn(2)
         encoded = self.encode(points)
         latent = self.geometry.filled(encoded, np.random.default_rng(hidden))
         count = number_of_donors(task.options.donors, len(points))
         places = draw_places(count, len(points), dealt)
-        table = replace(task.table, matrix=points, present=None, known=None)
+        strata = replace(law.strata, places=places)
         # the calibrated form is the one that asks for products; without outcomes residuals are
         # predictions, taken off
-        asked = replace(task, table=table, y=np.zeros(len(points)), form="calibrated")
         found = self._scored(
             (models[0], models[-1]),
-            np.arange(len(points)),
-            np.arange(len(points)),
-            asked,
-            DonorLaw(encoded, latent, law.donors, replace(law.strata, places=places)),
-            joints,
+            HeldRows(self.points(points), np.zeros(len(points)), np.arange(len(points))),
+            replace(law, encoded=encoded, latent=latent, strata=strata),
+            replace(task.measure, form="calibrated"),
         )
         return Changes(-found.left, found.moved, found.product)
 
@@ -1129,7 +1122,7 @@ class BlockTransport(FittedTransport):
                 tuple(_of_refits(fitted.line_model(model), task) for model in models)
                 for models in read
             ]
-            found = fitted._scores(asked, prepared, joints, kept)
+            found = fitted._scores(asked, prepared, kept)
             values = np.hstack([found.latent, found.attributed])
             if refit is None:
                 base.append(values)

@@ -37,7 +37,7 @@ from dfi._scoring.error import LineError, most_nodes, with_nodes
 from dfi._scoring.forms import change_product, influence
 from dfi._scoring.line_shares import Attribution, line_shares, node_variance
 from dfi.transports.base import FittedTransport, Transport, UnsuitableTransportError, repeated_rows
-from dfi.transports.blocks import BlockTransport, DonorLaw
+from dfi.transports.blocks import BlockTransport, DonorLaw, HeldRows
 from dfi.transports.curved import CurvedTransport, curve_nodes
 from dfi.transports.gaussian import Gaussian, LinearTransport
 from dfi.transports.held_out import (
@@ -59,6 +59,7 @@ if TYPE_CHECKING:
     from dfi._data.columns import Column
     from dfi._estimates.margins import Margin
     from dfi._scoring.donors import Joint
+    from dfi._scoring.forms import Measure
     from dfi._scoring.scores import Task
     from dfi._types import Bools, Floats, Ints, Plain
     from dfi.losses import Loss
@@ -234,47 +235,40 @@ class BrenierUnits(BlockTransport):
         return SumLines((apart, rest), (1.0, 1.0))
 
     def _settled(
-        self,
-        task: Task,
-        prepared: list[tuple[LineModel, ...]],
-        joints: Sequence[Joint],
-        law: DonorLaw,
+        self, task: Task, prepared: list[tuple[LineModel, ...]], law: DonorLaw
     ) -> tuple[list[tuple[LineModel, ...]], LineError | None]:
         asked = task.options.nodes
         if asked is not None:
             prepared = [
                 tuple(with_nodes(model, lambda _: asked) for model in models) for models in prepared
             ]
-        return super()._settled(task, prepared, joints, law)
+        return super()._settled(task, prepared, law)
 
     def _along_lines(
         self,
         models: Sequence[LineModel],
-        points: Floats,
         values: Sequence[Floats],
-        place: Ints,
-        rows: Ints,
-        task: Task,
+        held: HeldRows,
         law: DonorLaw,
-        joints: Sequence[Joint],
+        measure: Measure,
     ) -> tuple[Floats, Floats | float, Floats]:
         """Score rows of single coordinates along curves, which are straight in blocks alone."""
-        y, white, value = task.y[rows], law.latent[place], np.stack(values)
-        latent = self.bent.latent(white)
-        scores, product = np.zeros((2, len(points), len(joints)))
+        y, points, white = held.y, held.points, law.latent[held.place]
+        latent, value = self.bent.latent(white), np.stack(values)
+        scores, product = np.zeros((2, len(points), len(law.joints)))
         moved = np.zeros((2, *scores.shape))
-        for t, joint in enumerate(joints):
+        for t, joint in enumerate(law.joints):
             j = int(joint.coordinates[0])
             nodes, weights = self._nodes(j, models)
-            at_once = task.options.memory // (4 * 8 * len(nodes) * points.shape[1])
+            at_once = measure.memory // (4 * 8 * len(nodes) * points.shape[1])
             for part in blocks(len(points), at_once):
                 curve = self._curve(latent[part], white[part], j, nodes)
                 there = np.repeat(points[part], len(nodes), axis=0) + curve @ self.directions.T
                 along = np.stack([model.predict(there) for model in models])
                 means = along.reshape(len(models), -1, len(nodes)) @ weights
                 known = value[:, part]
-                scores[part, t] = influence(task.form, y[part], known, means, task.loss)
-                if task.form == "calibrated":
+                scores[part, t] = influence(measure.form, y[part], known, means, measure.loss)
+                if measure.form == "calibrated":
                     product[part, t] = change_product(known, means)
                 moved[:, part, t] = known[[0, -1]] - means[[0, -1]]
         return scores, product, moved
