@@ -19,6 +19,7 @@ from dfi._estimates.cells import CELLS, LawCellsOf, cell_edges, lowered
 from dfi._lines.base import Reference
 from dfi.transports import Copula, Gaussian, Semicontinuous
 from dfi.transports import gaussian as linear
+from dfi.transports.base import Layout
 from dfi.transports.blocks import BlockTransport
 
 
@@ -179,12 +180,16 @@ def test_every_unit_can_be_a_block(name, large):
     table = read_table(TABLES[name](frame()))
     weights = WEIGHTS["none"](None, N)
     large(10**9)
-    expected = Gaussian().fit_blocks(table.matrix, weights, table.constant, table.columns)
+    expected = Gaussian().fit_matrix(
+        table.matrix, weights, table.constant, columns=table.columns, single=True
+    )
     large()
-    found = Gaussian().fit_blocks(table.matrix, weights, table.constant, table.columns)
+    found = Gaussian().fit_matrix(
+        table.matrix, weights, table.constant, columns=table.columns, single=True
+    )
     same_map(found, expected, table.matrix[:50])
     source = CutSource(table.matrix, weights, (10, 500))
-    again = Gaussian().fit_source(source, table.constant, columns=table.columns, every_block=True)
+    again = Gaussian().fit_source(source, Layout(table.constant, table.columns, single=True))
     same_map(again, expected, table.matrix[:50])
 
 
@@ -215,7 +220,7 @@ def test_the_cut_does_not_matter(cuts, name, seed):
         design = Gaussian()
         expected = design.fit_matrix(table.matrix, weights, table.constant, columns=table.columns)
         source = CutSource(table.matrix, weights, tuple(cuts))
-        found = design.fit_source(source, table.constant, columns=table.columns)
+        found = design.fit_source(source, Layout(table.constant, table.columns))
     finally:
         home.LARGE_ROWS = before
     np.testing.assert_allclose(found.encode(table.matrix), expected.encode(table.matrix), atol=1e-9)
@@ -235,7 +240,7 @@ def test_collinear_columns_have_the_rank_that_singular_values_say(large):
     )
     weights, constant = WEIGHTS["none"](None, N), np.zeros(8, bool)
     large(10**9)
-    expected = Gaussian().by_column(matrix, weights, constant)
+    expected = Gaussian().by_column(matrix, weights, Layout(constant))
     large()
     found = Gaussian().fit_matrix(matrix, weights, constant)
     assert expected.rank == found.rank == 6
@@ -255,8 +260,8 @@ def test_refits_from_moments_are_fits_without_the_group(name, weighted, large):
     large()
     design = Gaussian()
     source = CutSource(table.matrix, weights, (100, 333))
-    like = design.fit_source(source, table.constant, columns=table.columns)
-    found = list(design.refits(source, groups, table.constant, like=like, columns=table.columns))
+    like = design.fit_source(source, Layout(table.constant, table.columns))
+    found = list(design.refits(source, groups, Layout(table.constant, table.columns, like)))
     assert len(found) == 5
     for g, refit in enumerate(found):
         kept = np.flatnonzero(group != g)
@@ -274,11 +279,9 @@ def test_refits_of_a_small_table_are_fitted_to_rows(large):
     table = read_table(frame()[NUMBERS])
     weights = WEIGHTS["none"](None, N)
     source = MatrixSource(table.matrix, weights)
-    like = Gaussian().fit_source(source, table.constant, columns=table.columns)
+    like = Gaussian().fit_source(source, Layout(table.constant, table.columns))
     groups = KnownGroups(np.arange(N) % 3)
-    refits = list(
-        Gaussian().refits(source, groups, table.constant, like=like, columns=table.columns)
-    )
+    refits = list(Gaussian().refits(source, groups, Layout(table.constant, table.columns, like)))
     kept = np.arange(N) % 3 != 1
     direct = Gaussian().fit_matrix(
         table.matrix[kept], weights.take(kept), table.constant, columns=table.columns, like=like
@@ -292,7 +295,7 @@ def test_a_refit_of_other_coordinates_has_a_law_of_its_own(large):
     weights = WEIGHTS["none"](None, N)
     source = MatrixSource(table.matrix, weights)
     design = Gaussian()
-    like = design.fit_source(source, table.constant, columns=table.columns)
+    like = design.fit_source(source, Layout(table.constant, table.columns))
     fewer = np.array([0, 1, 2])
     without = TicketGroups(np.random.SeedSequence(4), 5), 3
     refit = design.fit_matrix(table.matrix[:, fewer], weights, table.constant[fewer])
@@ -313,9 +316,9 @@ def test_shrinkage_of_refits_leaves_their_group_out(large):
     weights = WEIGHTS["none"](None, N)
     design = Gaussian(shrinkage="ledoit-wolf")
     source = MatrixSource(table.matrix, weights)
-    like = design.fit_source(source, table.constant, columns=table.columns)
+    like = design.fit_source(source, Layout(table.constant, table.columns))
     groups = KnownGroups(np.arange(N) % 4)
-    refits = design.refits(source, groups, table.constant, like=like, columns=table.columns)
+    refits = design.refits(source, groups, Layout(table.constant, table.columns, like))
     for g, refit in enumerate(refits):
         kept = np.flatnonzero(np.arange(N) % 4 != g)
         direct = design.fit_matrix(
@@ -332,7 +335,7 @@ def test_some_rows_of_a_matrix_are_a_source(large):
     weights = WEIGHTS["sampling"](np.random.default_rng(0), N)
     rows = np.flatnonzero(np.random.default_rng(1).random(N) < 0.7)
     source = MatrixSource(table.matrix, weights, rows)
-    found = Gaussian().fit_source(source, table.constant, columns=table.columns)
+    found = Gaussian().fit_source(source, Layout(table.constant, table.columns))
     expected = Gaussian().fit_matrix(
         table.matrix[rows], weights.take(rows), table.constant, columns=table.columns
     )
@@ -346,7 +349,7 @@ def test_a_small_table_that_is_not_in_memory_is_put_together(large):
     weights = WEIGHTS["none"](None, N)
     source = CutSource(table.matrix, weights, (400,))
     for design in (Gaussian(), Copula()):
-        found = design.fit_source(source, table.constant, columns=table.columns)
+        found = design.fit_source(source, Layout(table.constant, table.columns))
         expected = design.fit_matrix(table.matrix, weights, table.constant, columns=table.columns)
         rows = table.matrix[:20]
         np.testing.assert_array_equal(found.encode(rows), expected.encode(rows))
@@ -361,7 +364,7 @@ def test_other_transports_refuse_rows_that_are_not_in_memory(large):
         r"use transport='gaussian', or take a table of some of the rows"
     )
     with pytest.raises(ValueError, match=message):
-        Copula().fit_source(source, table.constant, columns=table.columns)
+        Copula().fit_source(source, Layout(table.constant, table.columns))
 
 
 @given(st.integers(0, 2**32 - 1), st.lists(st.integers(0, 300), max_size=5))
@@ -420,9 +423,11 @@ def test_few_rows_are_shrunken_alike_from_sums(large, weighted, repeated):
     source, groups = CutSource(X, weights, (30, 31, 90)), KnownGroups(np.arange(120) // 12)
     design = Gaussian(components=None, covariance="qis", reference="gaussian")
     expected = design.fit_matrix(X, weights, constant)
-    refits = list(design.refits(source, groups, constant, like=expected))
+    refits = list(design.refits(source, groups, Layout(constant, like=expected)))
     large()
-    found = design.fit_source(source, constant)
+    found = design.fit_source(source, Layout(constant))
     same_map(found, expected, X)
-    for one, two in zip(design.refits(source, groups, constant, like=found), refits, strict=True):
+    for one, two in zip(
+        design.refits(source, groups, Layout(constant, like=found)), refits, strict=True
+    ):
         same_map(one, two, X)

@@ -13,6 +13,7 @@ from dfi._scoring.jackknife import N_GROUPS, dealt, group_influence, with_transp
 from dfi._scoring.lines import scores_along
 from dfi._scoring.map_error import MapInfluence
 from dfi._scoring.sensitivity import hermite_sensitivity
+from dfi.transports.base import Layout
 from dfi.transports.blocks import BlockTransport
 from dfi.transports.straight import StraightTransport
 
@@ -109,7 +110,7 @@ def _among_units(
     """Score probes under a transport between units."""
     del probes
     width, explained = task.matrix.shape[1], task.weights.take(task.explained)
-    found = transport.design.fit_blocks(matrix, explained, constant, units)
+    found = transport.design.fit_rows(matrix, explained, Layout(constant, units, single=True))
     transport = cast("BlockTransport", found)
     added = [k for k, unit in enumerate(transport.inner.blocks) if unit.positions[0] >= width]
     features = [k for k in range(len(transport.inner.blocks)) if k not in added]

@@ -128,28 +128,33 @@ class Task:
     population: RowSource | None = None
     place_of: Ints | None = None
 
-    explained: Ints = field(init=False, repr=False)
-    n_fitted: int = field(init=False, repr=False)
-    columns: tuple[Column, ...] = field(init=False, repr=False)
-    names: tuple[str, ...] = field(init=False, repr=False)
-    by_unit: bool = field(init=False, repr=False)
-    fixed: bool = field(init=False, repr=False)
-    matrix: Floats = field(init=False, repr=False)
+    @property
+    def matrix(self) -> Floats:
+        return self.table.matrix
 
-    def __post_init__(self) -> None:
-        columns = self.table.columns if self.units is None else self.units
-        rows = len(self.rows) if self.population is None else self.population.n_rows
-        derived = {
-            "explained": self.rows if self.sample is None else self.sample,
-            "n_fitted": rows,
-            "columns": columns,
-            "names": tuple(unit.name for unit in self.targets or columns),
-            "by_unit": self.targets is None or self.additive,
-            "fixed": self.transport_error == "ignore",
-            "matrix": self.table.matrix,
-        }
-        for name, value in derived.items():
-            object.__setattr__(self, name, value)
+    @property
+    def explained(self) -> Ints:
+        return self.rows if self.sample is None else self.sample
+
+    @property
+    def n_fitted(self) -> int:
+        return len(self.rows) if self.population is None else self.population.n_rows
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        return self.table.columns if self.units is None else self.units
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(unit.name for unit in self.targets or self.columns)
+
+    @property
+    def by_unit(self) -> bool:
+        return self.targets is None or self.additive
+
+    @property
+    def fixed(self) -> bool:
+        return self.transport_error == "ignore"
 
     @property
     def places(self) -> Ints:

@@ -35,6 +35,7 @@ from dfi.methods.stages import BLOCK, RowPlan, sampled_scores, seconds_ahead
 from dfi.transports import Gaussian, resolve_transport
 from dfi.transports.base import (
     STRAIGHT_ONLY,
+    Layout,
     TransportChoice,
     UnsuitableTransportError,
 )
@@ -409,9 +410,8 @@ class Disentangled(Method):
             units = tuple((column.name, column.positions) for column in blocks.columns)
             key = repr(chosen), units, every
             if key not in kept:
-                kept[key] = chosen.fit_source(
-                    population, fits.constant, columns=blocks.columns, every_block=every
-                )
+                layout = Layout(fits.constant, blocks.columns, single=every)
+                kept[key] = chosen.fit_source(population, layout)
             return kept[key]
 
         fitted = fit(design)

@@ -33,6 +33,7 @@ from dfi._parameters import argument
 from dfi._scoring.forms import CROSSED
 from dfi._scoring.scores import SAMPLE_ROWS
 from dfi.transports import resolve_transport
+from dfi.transports.base import Layout
 from dfi.warnings import ExactnessWarning
 
 if TYPE_CHECKING:
@@ -183,11 +184,11 @@ class _Transports:
     def __init__(self, fits: Fits, design: Transport, columns: tuple[Column, ...]) -> None:
         self.fits, self.design, self.columns = fits, design, columns
         source = MatrixSource(fits.data.matrix, fits.weights, fits.rows)
-        self.whole = design.fit_source(source, fits.constant, columns=columns)
+        self.whole = design.fit_source(source, Layout(fits.constant, columns))
         if "qis" in self.whole.correlations.ranks:
             # rows do not return to themselves under QIS, nor would contributions to predictions
             self.design = design.by_sample()
-            self.whole = self.design.fit_source(source, fits.constant, columns=columns)
+            self.whole = self.design.fit_source(source, Layout(fits.constant, columns))
         self._made: dict[bytes, FittedTransport] = {}
 
     def of(self, rows: Ints) -> FittedTransport:

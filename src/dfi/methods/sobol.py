@@ -57,6 +57,7 @@ from dfi.methods.permutation import (
     swapped_predictions,
 )
 from dfi.methods.shapley import players, refuse_overlap
+from dfi.transports.base import Layout
 from dfi.transports.gaussian import Gaussian, LinearTransport
 
 if TYPE_CHECKING:
@@ -130,7 +131,7 @@ class Sobol(Method):
         table, rows = fits.table, fits.rows
         # the rows' influence below is that on the sample correlation
         transport = Gaussian(covariance="sample").by_column(
-            table.matrix[rows], fits.weights.take(rows), table.constant, columns=table.columns
+            table.matrix[rows], fits.weights.take(rows), Layout(table.constant, table.columns)
         )
         if transport.geometry.kernel_variance.any():
             return {}  # collinear columns: latent rows are random, which DFI integrates

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from dfi._data.columns import Column
     from dfi._data.weights import Weights
     from dfi._types import Bools, Floats, Plain
+    from dfi.transports.base import Layout
 
 ERRORS = 2.5
 """Standard errors of likelihood that a potential has to gain."""
@@ -99,18 +100,10 @@ class Auto(Transport):
             )
         return TransportChoice(design, tuple(reasons), told)
 
-    def fit_matrix(
-        self,
-        matrix: Floats,
-        weights: Weights,
-        constant: Bools,
-        *,
-        columns: Sequence[Column] | None = None,
-        like: FittedTransport | None = None,
-    ) -> FittedTransport:
+    def fit_rows(self, matrix: Floats, weights: Weights, layout: Layout) -> FittedTransport:
         seed = Seeds.of(self.random_state).child("auto").sequence()
-        design = self.choose(matrix, weights, constant, columns, seed).design
-        return design.fit_matrix(matrix, weights, constant, columns=columns, like=like)
+        design = self.choose(matrix, weights, layout.constant, layout.columns, seed).design
+        return design.fit_rows(matrix, weights, layout)
 
     def specification(self) -> Plain:
         return {"transport": "auto"}

@@ -1,7 +1,7 @@
 r"""Transports: a specification that is fitted to rows, and the fitted map.
 
 A :class:`Transport` is part of the estimand: its parameters, and which options of a call it
-honours. Fitted to rows (:meth:`Transport.fit_matrix`) it becomes a :class:`FittedTransport`, which
+honours. Fitted to rows (:meth:`Transport.fit_rows`) it becomes a :class:`FittedTransport`, which
 takes rows to latent coordinates and back and scores rows along them, its own error included:
 derived where it has one (:meth:`FittedTransport.own_error`), else by the grouped jackknife
 (:mod:`dfi._scoring.jackknife`).
@@ -66,6 +66,24 @@ MOST_WIDE = 3000
 
 STRAIGHT_ONLY = ("derived", "finite-difference")
 """Ways to the transport's own error that need straight lines."""
+
+
+@dataclass(frozen=True, eq=False)
+class Layout:
+    """How rows are fitted: the columns that do not vary, the units, what a refit is like.
+
+    By default every column of the matrix is one of the caller's ``columns``, ``x0``, ``x1``, ...
+    With ``like``, this transport fitted to all rows, it is fitted again without some of them: what
+    was selected then (dependence components, families of copulas) is kept. What the jackknife
+    multiplies by its number of groups is then a change of parameters, not one model giving way to
+    another in a few of the refits. ``single`` makes a block of every unit where a transport has
+    blocks, for sets of units that are scored as one.
+    """
+
+    constant: Bools
+    columns: Sequence[Column] | None = None
+    like: FittedTransport | None = None
+    single: bool = False
 
 
 class UnsuitableTransportError(ValueError):
@@ -198,6 +216,9 @@ class Transport(TransformerMixin, BaseEstimator):
         return TransportChoice(self)
 
     @abstractmethod
+    def fit_rows(self, matrix: Floats, weights: Weights, layout: Layout) -> FittedTransport:
+        """Fit the transport to rows of a numeric matrix."""
+
     def fit_matrix(
         self,
         matrix: Floats,
@@ -206,45 +227,19 @@ class Transport(TransformerMixin, BaseEstimator):
         *,
         columns: Sequence[Column] | None = None,
         like: FittedTransport | None = None,
+        single: bool = False,
     ) -> FittedTransport:
-        """Fit the transport to rows of a numeric matrix; ``constant`` columns have no coordinate.
-
-        By default every column of the matrix is one of the caller's ``columns``, ``x0``, ``x1``,
-        ... With ``like``, this transport fitted to all rows, it is fitted again without some of
-        them: what was selected then (dependence components, families of copulas) is kept. What the
-        jackknife multiplies by its number of groups is then a change of parameters, not one model
-        giving way to another in a few of the refits.
-        """
-
-    def fit_blocks(
-        self, matrix: Floats, weights: Weights, constant: Bools, columns: Sequence[Column]
-    ) -> FittedTransport:
-        """Fit the transport for sets of units that are scored as one, if supported."""
-        return self.fit_matrix(matrix, weights, constant, columns=columns)
+        """Fit the transport to rows, with the fields of :class:`Layout`."""
+        return self.fit_rows(matrix, weights, Layout(constant, columns, like, single))
 
     def by_sample(self) -> Transport:
         """Return the same transport by the sample correlation: itself, where that is a given."""
         return self
 
-    def fit_source(
-        self,
-        source: RowSource,
-        constant: Bools,
-        *,
-        columns: Sequence[Column] | None = None,
-        like: FittedTransport | None = None,
-        every_block: bool = False,
-    ) -> FittedTransport:
-        """Fit the transport to rows, in memory or not.
-
-        With ``every_block``, for sets of units that are scored as one (:meth:`fit_blocks`). Here
-        all rows are put together in memory: those of a matrix, and of a small table.
-        """
+    def fit_source(self, source: RowSource, layout: Layout) -> FittedTransport:
+        """Fit the transport to rows, in memory or not: here they are put together in memory."""
         self.check_source(source)
-        matrix, weights = gathered(source)
-        if every_block and columns is not None:
-            return self.fit_blocks(matrix, weights, constant, columns)
-        return self.fit_matrix(matrix, weights, constant, columns=columns, like=like)
+        return self.fit_rows(*gathered(source), layout)
 
     def check_source(self, source: RowSource) -> None:
         """Raise if the rows must be in memory and are not."""
@@ -256,13 +251,7 @@ class Transport(TransformerMixin, BaseEstimator):
             )
 
     def refits(
-        self,
-        source: RowSource,
-        groups: RowGroups,
-        constant: Bools,
-        *,
-        like: FittedTransport,
-        columns: Sequence[Column] | None = None,
+        self, source: RowSource, groups: RowGroups, layout: Layout
     ) -> Iterator[FittedTransport]:
         """Yield the transport fitted to all rows but those of each group, in turn."""
         self.check_source(source)
@@ -270,9 +259,7 @@ class Transport(TransformerMixin, BaseEstimator):
         group = groups(np.arange(source.n_rows))
         for g in range(groups.count):
             kept = np.flatnonzero(group != g)
-            yield self.fit_matrix(
-                matrix[kept], weights.take(kept), constant, columns=columns, like=like
-            )
+            yield self.fit_rows(matrix[kept], weights.take(kept), layout)
 
     @abstractmethod
     def specification(self) -> Plain:
@@ -631,9 +618,8 @@ def jackknifed(
         if by_ticket is None:
             return scores
         groups = by_ticket(task.places)
-        fitted = design.refits(
-            task.population, by_ticket, task.constant, like=like, columns=task.columns
-        )
+        layout = Layout(task.constant, task.columns, like)
+        fitted = design.refits(task.population, by_ticket, layout)
         refits = ((cast("Fitted", refit), None) for refit in fitted)
     else:
         of_all = dealt_groups(task, seed)

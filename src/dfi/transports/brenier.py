@@ -56,13 +56,13 @@ from dfi.transports.potential import AGAIN, Potential, fit_potential
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from dfi._data.columns import Column
     from dfi._estimates.margins import Margin
     from dfi._scoring.donors import Joint
     from dfi._scoring.forms import Measure
     from dfi._scoring.scores import Task
-    from dfi._types import Bools, Floats, Ints, Plain
+    from dfi._types import Floats, Ints, Plain
     from dfi.losses import Loss
+    from dfi.transports.base import Layout
 
 FIT_ROWS = 10_000
 """Rows that the potential is fitted to, a sample of more."""
@@ -393,16 +393,9 @@ class Brenier(Transport):
         if given != "auto" and not (number and given >= 0):  # type: ignore[operator]
             raise ValueError(f"penalty must be a number of at least 0 or 'auto', got {given!r}")
 
-    def fit_matrix(
-        self,
-        matrix: Floats,
-        weights: Weights,
-        constant: Bools,
-        *,
-        columns: Sequence[Column] | None = None,
-        like: FittedTransport | None = None,
-    ) -> FittedTransport:
+    def fit_rows(self, matrix: Floats, weights: Weights, layout: Layout) -> FittedTransport:
         """Fit margins, whitening and potential; a refit keeps what was chosen for all rows."""
+        constant, columns, like = layout.constant, layout.columns, layout.like
         d = int(np.sum(~constant))
         if np.count_nonzero(weights.values) < d:
             raise UnsuitableTransportError(
@@ -428,7 +421,7 @@ class Brenier(Transport):
                 penalty=None if self.penalty == "auto" else float(self.penalty),
             )  # fmt: skip
         if not np.isfinite(search.penalty) and not search.margins:
-            return Gaussian().fit_matrix(matrix, weights, constant, columns=columns, like=like)
+            return Gaussian().fit_rows(matrix, weights, layout)
         margins = margins_of(rows, mass, search.margins)
         scores, counted = scored(rows, margins), Weights(mass, weights.kind)
         linear = whitened(scores, counted, constant, units, like)

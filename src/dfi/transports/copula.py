@@ -68,7 +68,6 @@ from dfi.transports.straight import Attributed, StraightTransport
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from dfi._data.columns import Column
     from dfi._data.weights import Weights
     from dfi._estimates.covariance import CovarianceKind, Estimated
     from dfi._lines.base import LineModel, ReferenceKind
@@ -76,8 +75,8 @@ if TYPE_CHECKING:
     from dfi._scoring.geometry import Geometry
     from dfi._scoring.lines import LineScores
     from dfi._scoring.scores import Task
-    from dfi._types import Bools, Floats, Ints, Plain
-    from dfi.transports.base import FittedTransport, Transport
+    from dfi._types import Floats, Ints, Plain
+    from dfi.transports.base import Layout, Transport
 
 MOST_TABLES = 1024
 """Tabulated means that are kept, some 40 MB: those of all pairs of 32 columns."""
@@ -436,15 +435,8 @@ class Copula(Whitening):
 
     name: ClassVar[str] = "copula"
 
-    def fit_matrix(
-        self,
-        matrix: Floats,
-        weights: Weights,
-        constant: Bools,
-        *,
-        columns: Sequence[Column] | None = None,
-        like: FittedTransport | None = None,
-    ) -> CopulaTransport:
+    def fit_rows(self, matrix: Floats, weights: Weights, layout: Layout) -> CopulaTransport:
+        constant, like = layout.constant, layout.like
         share = weights.values / weights.values.sum()
         n = count_rows(weights)
         counted = matrix[weights.values > 0]
@@ -471,7 +463,7 @@ class Copula(Whitening):
             components=self.components,
         )
         scores = _columns(margins, matrix, np.zeros(len(center)), "score")
-        linear = whitening.by_column(scores, weights, constant, columns=columns, like=like)
+        linear = whitening.by_column(scores, weights, layout)
         return CopulaTransport(self, margins, linear, center, deviation)
 
     def specification(self) -> Plain:

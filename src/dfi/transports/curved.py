@@ -54,10 +54,10 @@ from dfi.warnings import TransportWarning, warn
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from dfi._data.columns import Column
     from dfi._models.crossfit import FoldModels
     from dfi._scoring.error import Nodes
-    from dfi._types import Bools, Floats, Ints, Plain
+    from dfi._types import Floats, Ints, Plain
+    from dfi.transports.base import Layout
 
 UNIFORM_ATOMS = 1024
 JACKKNIFE_ROWS = 400
@@ -536,17 +536,8 @@ class Custom(Transport):
     name: ClassVar[str] = "custom"
     straight: ClassVar[bool] = False
 
-    def fit_matrix(
-        self,
-        matrix: Floats,
-        weights: Weights,
-        constant: Bools,
-        *,
-        columns: Sequence[Column] | None = None,
-        like: FittedTransport | None = None,
-    ) -> UserTransport:
-        del columns, like
-        active = np.flatnonzero(~constant)
+    def fit_rows(self, matrix: Floats, weights: Weights, layout: Layout) -> UserTransport:
+        active = np.flatnonzero(~layout.constant)
         rows = np.ascontiguousarray(matrix[:, active])
         fitted = copy.deepcopy(self.transport)
         parameters = inspect.signature(fitted.fit).parameters

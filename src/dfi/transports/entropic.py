@@ -49,6 +49,7 @@ from dfi._scoring.jackknife import both_means
 from dfi._scoring.kernel import CouplingKernel, entropic_scores, exponents
 from dfi.transports.base import (
     FittedTransport,
+    Layout,
     Transport,
     UnsuitableTransportError,
     jackknifed,
@@ -58,15 +59,12 @@ from dfi.transports.gaussian import Gaussian, LinearTransport
 from dfi.warnings import TransportWarning, warn
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from numpy.typing import NDArray
 
-    from dfi._data.columns import Column
     from dfi._data.weights import Weights
     from dfi._scoring.line_shares import Attribution
     from dfi._scoring.scores import Scores, Task
-    from dfi._types import Bools, Floats, Ints, Plain
+    from dfi._types import Floats, Ints, Plain
 
 Real = TypeVar("Real", np.float32, np.float64)
 
@@ -317,18 +315,9 @@ class EntropicOT(Transport):
                     "instead: leave integration='auto'"
                 )
 
-    def fit_matrix(
-        self,
-        matrix: Floats,
-        weights: Weights,
-        constant: Bools,
-        *,
-        columns: Sequence[Column] | None = None,
-        like: FittedTransport | None = None,
-    ) -> EntropicTransport:
-        del columns, like
+    def fit_rows(self, matrix: Floats, weights: Weights, layout: Layout) -> EntropicTransport:
         whitening = Gaussian(reference="gaussian", components=None, covariance="sample")
-        linear = whitening.by_column(matrix, weights, constant)
+        linear = whitening.by_column(matrix, weights, Layout(layout.constant))
         if not self.whiten:
             d = linear.n_latent
             identity = replace(

@@ -69,7 +69,7 @@ from dfi._scoring.map_error import (
     latent_terms,
     refuse_derived,
 )
-from dfi.transports.base import FittedTransport, Transport
+from dfi.transports.base import FittedTransport, Layout, Transport
 from dfi.transports.blocks import (
     BlockAttribution,
     BlockTransport,
@@ -347,57 +347,25 @@ class _LinearDesign(Whitening):
     def coupling(self) -> tuple[ReferenceKind, float, float]:
         """Return the law of a replacement coordinate, the correlation and the weight factor."""
 
-    def fit_matrix(
-        self,
-        matrix: Floats,
-        weights: Weights,
-        constant: Bools,
-        *,
-        columns: Sequence[Column] | None = None,
-        like: FittedTransport | None = None,
+    def fit_rows(
+        self, matrix: Floats, weights: Weights, layout: Layout
     ) -> LinearTransport | BlockTransport:
-        return self._fit(matrix, weights, _Asked(constant, columns, like))
-
-    def fit_blocks(
-        self, matrix: Floats, weights: Weights, constant: Bools, columns: Sequence[Column]
-    ) -> LinearTransport | BlockTransport:
-        return self._fit(matrix, weights, _Asked(constant, columns, single=True))
-
-    def _fit(
-        self, matrix: Floats, weights: Weights, asked: _Asked
-    ) -> LinearTransport | BlockTransport:
-        if is_summed(len(matrix), asked.like):
-            return self._fit_sums(MatrixSource(matrix, weights), asked)
+        if is_summed(len(matrix), layout.like):
+            return self._fit_sums(MatrixSource(matrix, weights), layout)
         rows = _Rows(matrix, weights)
-        found = self._without_law(rows, asked)
+        found = self._without_law(rows, layout)
         return found.with_law(self._law(found, rows))
 
     def check_source(self, source: RowSource) -> None:
         """Fit to rows, in memory or not."""
 
-    def fit_source(
-        self,
-        source: RowSource,
-        constant: Bools,
-        *,
-        columns: Sequence[Column] | None = None,
-        like: FittedTransport | None = None,
-        every_block: bool = False,
-    ) -> FittedTransport:
-        if is_summed(source.n_rows, like):
-            return self._fit_sums(source, _Asked(constant, columns, like, single=every_block))
-        return super().fit_source(
-            source, constant, columns=columns, like=like, every_block=every_block
-        )
+    def fit_source(self, source: RowSource, layout: Layout) -> FittedTransport:
+        if is_summed(source.n_rows, layout.like):
+            return self._fit_sums(source, layout)
+        return super().fit_source(source, layout)
 
     def refits(
-        self,
-        source: RowSource,
-        groups: RowGroups,
-        constant: Bools,
-        *,
-        like: FittedTransport,
-        columns: Sequence[Column] | None = None,
+        self, source: RowSource, groups: RowGroups, layout: Layout
     ) -> Iterator[FittedTransport]:
         """Yield the transport without each group: moments of the others, merged.
 
@@ -406,8 +374,8 @@ class _LinearDesign(Whitening):
         left of the regression is uncorrelated with, so the law's own error is of second order.
         Counting 20 laws would cost ten times all other passes together.
         """
-        if not is_summed(source.n_rows, like):
-            yield from super().refits(source, groups, constant, like=like, columns=columns)
+        if not is_summed(source.n_rows, layout.like):
+            yield from super().refits(source, groups, layout)
             return
         sample = _Sampled.of(source)
         each = source.reduce(
@@ -415,13 +383,12 @@ class _LinearDesign(Whitening):
         ).without_each()
         for g, moments in enumerate(each):
             sums = _Sums(source, sample, moments, without=(groups, g))
-            refit = self._without_law(sums, _Asked(constant, columns, like))
-            yield self._with_counted_law(refit, sums, like)
+            yield self._with_counted_law(self._without_law(sums, layout), sums, layout.like)
 
-    def _fit_sums(self, source: RowSource, asked: _Asked) -> LinearTransport | BlockTransport:
+    def _fit_sums(self, source: RowSource, layout: Layout) -> LinearTransport | BlockTransport:
         sample = _Sampled.of(source)
         sums = _Sums(source, sample, source.reduce(MomentsOf(sample.pivot), "moments"))
-        return self._with_counted_law(self._without_law(sums, asked), sums, asked.like)
+        return self._with_counted_law(self._without_law(sums, layout), sums, layout.like)
 
     def _with_counted_law(
         self, found: LinearTransport | BlockTransport, sums: _Sums, like: FittedTransport | None
@@ -446,17 +413,11 @@ class _LinearDesign(Whitening):
             cells = sums.source.reduce(work, "a law without a group")
         return found.with_law(lowered(cells.reference(edges, *found.geometry.offsets)), edges)
 
-    def by_column(
-        self,
-        matrix: Floats,
-        weights: Weights,
-        constant: Bools,
-        *,
-        columns: Sequence[Column] | None = None,
-        like: FittedTransport | None = None,
-    ) -> LinearTransport:
-        rows, active = _Rows(matrix, weights), np.flatnonzero(~constant)
-        found = self._whitened(*rows.of_columns(active), active, columns, _selected(like))
+    def by_column(self, matrix: Floats, weights: Weights, layout: Layout) -> LinearTransport:
+        """Fit the transport to rows, whitened by column, whatever the units."""
+        rows, active = _Rows(matrix, weights), np.flatnonzero(~layout.constant)
+        kept = _selected(layout.like)
+        found = self._whitened(*rows.of_columns(active), active, layout.columns, kept)
         return found.with_law(self._law(found, rows))
 
     def _law(self, found: LinearTransport | BlockTransport, rows: _Rows) -> Reference:
@@ -472,12 +433,12 @@ class _LinearDesign(Whitening):
             np.outer(offset_weights, mass).ravel(),
         )
 
-    def _without_law(self, rows: _Rows | _Sums, asked: _Asked) -> LinearTransport | BlockTransport:
-        columns, like, active = asked.columns, asked.like, np.flatnonzero(~asked.constant)
+    def _without_law(self, rows: _Rows | _Sums, layout: Layout) -> LinearTransport | BlockTransport:
+        columns, like, active = layout.columns, layout.like, np.flatnonzero(~layout.constant)
         known = like.inner if isinstance(like, BlockTransport) else None
-        single, inner = asked.single or known is not None, None
+        single, inner = layout.single or known is not None, None
         if columns is not None and (self.disentangles_units or single):
-            inner = rows.within(asked.constant, columns, known, single=single)
+            inner = rows.within(layout.constant, columns, known, single=single)
         if columns is None or inner is None:
             return self._whitened(*rows.of_columns(active), active, columns, _selected(like))
         if self._is_wide(inner, rows.size, like):
@@ -747,16 +708,6 @@ class Semicontinuous(_LinearDesign):
     def coupling(self) -> tuple[ReferenceKind, float, float]:
         s, tau = 2.0 / (2.0 + self.epsilon), self.epsilon / (2.0 + self.epsilon)
         return "empirical" if self.reference == "auto" else self.reference, 1.0, s / (tau + s**2)
-
-
-@dataclass(frozen=True, eq=False)
-class _Asked:
-    """What is fitted: the columns that vary, in units; like what, and whether units are blocks."""
-
-    constant: Bools
-    columns: Sequence[Column] | None
-    like: FittedTransport | None = None
-    single: bool = False
 
 
 def _selected(like: FittedTransport | None) -> Selected:

@@ -14,6 +14,7 @@ import numpy as np
 
 from dfi._data.weights import Weights
 from dfi._estimates.margins import Margin, count_rows, fit_margin
+from dfi.transports.base import Layout
 from dfi.transports.blocks import BlockTransport
 from dfi.transports.gaussian import Gaussian, LinearTransport
 from dfi.transports.potential import PENALTIES, fit_potential
@@ -218,9 +219,9 @@ def whitened(
     """Whiten rows: between units where some have several ``columns``, else column by column."""
     design = Gaussian(reference="empirical", components=None, covariance="sample")
     if columns is None:
-        return design.by_column(scores, weights, constant)
+        return design.by_column(scores, weights, Layout(constant))
     kept = like if isinstance(like, BlockTransport) else None
-    return design.fit_matrix(scores, weights, constant, columns=columns, like=kept)
+    return design.fit_rows(scores, weights, Layout(constant, columns, kept))
 
 
 def coordinates_of(linear: LinearTransport | BlockTransport, positions: Ints) -> Ints:

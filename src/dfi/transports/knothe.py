@@ -41,7 +41,7 @@ from scipy.special import ndtr, ndtri
 from dfi._estimates.margins import Margin, count_rows, fit_margin
 from dfi._lines.base import Reference
 from dfi._parameters import TABLE, argument, check, validated_fields
-from dfi.transports.base import FittedTransport, Transport, UnsuitableTransportError, repeated_rows
+from dfi.transports.base import Transport, UnsuitableTransportError, repeated_rows
 from dfi.transports.curved import CurvedTransport, differences, neighbours, uniform_reference
 
 if TYPE_CHECKING:
@@ -52,7 +52,8 @@ if TYPE_CHECKING:
     from dfi._data.columns import Column
     from dfi._data.weights import Weights
     from dfi._scoring.line_shares import Attribution
-    from dfi._types import Bools, Floats, Ints, Plain
+    from dfi._types import Floats, Ints, Plain
+    from dfi.transports.base import Layout
 
 STEP = 0.1
 """Half-width of the differences, in latent standard deviations: wide enough that the roughness of
@@ -309,15 +310,8 @@ class KnotheRosenblatt(Transport):
                 f"not {type(self.order).__name__}"
             )
 
-    def fit_matrix(
-        self,
-        matrix: Floats,
-        weights: Weights,
-        constant: Bools,
-        *,
-        columns: Sequence[Column] | None = None,
-        like: FittedTransport | None = None,
-    ) -> VineTransport:
+    def fit_rows(self, matrix: Floats, weights: Weights, layout: Layout) -> VineTransport:
+        constant, columns, like = layout.constant, layout.columns, layout.like
         load_pyvinecopulib()
         positions = self._positions(matrix.shape[1], columns)
         active = np.flatnonzero(~constant)
