@@ -14,11 +14,13 @@ import dfi
 from dfi._data.table import read_table
 from dfi._data.weights import Weights
 from dfi._diagnosis import checks
-from dfi._diagnosis.noise_floor import NoiseFloor, Probe, probed_table
+from dfi._diagnosis.noise_floor import NoiseFloor, Probe
+from dfi._diagnosis.probes import probed_table
 from dfi._models.crossfit import FoldModels
 from dfi._scoring.sensitivity import hermite_sensitivity
 from dfi.results.file import thaw
 from dfi.transports import Copula, EntropicOT, Gaussian
+from dfi.transports.base import Layout
 from dfi.warnings import ImplausibleScoreWarning
 from tests.scoring.tasks import task_of
 
@@ -123,8 +125,8 @@ def test_lines_that_move_nothing_ask_no_model():
 
         name = "gaussian"
 
-        def fit_matrix(self, matrix, weights, constant, columns):
-            fitted = Gaussian().fit_matrix(matrix, weights, constant)
+        def fit_rows(self, matrix, weights, layout):
+            fitted = Gaussian().fit_rows(matrix, weights, Layout(layout.constant))
             block = np.zeros((6, 6))
             block[:4, :4] = np.corrcoef(matrix[:, :4].T)
             block[4:, 4:] = np.eye(2)

@@ -21,9 +21,9 @@ from dfi._diagnosis.noise_floor import (
     joined_floor,
     noise,
     noise_floor,
-    probed_table,
     smaller_than_noise,
 )
+from dfi._diagnosis.probes import probed_table
 from dfi._diagnosis.rows import rows_per_column
 from dfi._diagnosis.totals import (
     Totals,

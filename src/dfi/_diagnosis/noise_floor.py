@@ -24,27 +24,25 @@ scores are then exactly 0, and no model is asked.
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy import stats
 
-from dfi._data.columns import Column
+from dfi._diagnosis.probes import score_probes
 from dfi._findings import Finding, in_percent, listed
-from dfi._latent.probes import score_probes
-from dfi._models.seeds import named_seed
 from dfi.inference.influence import standard_errors
 from dfi.inference.tests import adjust_p_values, p_values
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from dfi._data.table import Table
     from dfi._data.weights import Weights
+    from dfi._diagnosis.probes import ProbedTable
     from dfi._diagnosis.totals import Totals
     from dfi._scoring.scores import ReadFold, Task
-    from dfi._types import Bools, Floats, Ints
+    from dfi._types import Floats
     from dfi.transports.base import FittedTransport
 
 LEVEL = 0.01
@@ -52,9 +50,6 @@ LEVEL = 0.01
 
 NOMINAL = 0.05
 """A probe above zero at this level, unadjusted, is a floor that features are compared with."""
-
-MOST_LEVELS = 20
-"""A category with more levels is not copied where there is a smaller one."""
 
 ROUNDING = 1e-10
 """Scores and errors below this share of the features' largest are rounding."""
@@ -115,103 +110,6 @@ class NoiseFloor:
         }
 
 
-@dataclass(frozen=True)
-class ProbedTable:
-    """The explained rows with probe columns on the right.
-
-    ``constant`` tells which columns of the matrix do not vary, ``probes`` the kind of each probe,
-    what it is like, and its columns in the matrix; ``units`` are those of the transport, probes
-    last.
-    """
-
-    table: Table
-    units: tuple[Column, ...]
-    constant: Bools
-    probes: tuple[tuple[str, str | None, tuple[int, ...]], ...]
-
-    @property
-    def n_columns(self) -> int:
-        return sum(len(positions) for _, _, positions in self.probes)
-
-
-def probed_table(
-    table: Table,
-    units: tuple[Column, ...],
-    rows: Ints,
-    weights: Weights,
-    constant: Bools,
-    seed: np.random.SeedSequence,
-) -> ProbedTable:
-    """Add probes to the explained ``rows`` of a table.
-
-    Values are permuted among rows that count; each probe draws from a child of the seed of its own
-    name. ``units`` are what is disentangled, ``constant`` tells the matrix columns that do not vary
-    among the rows.
-    """
-    matrix = table.matrix[rows]
-    counted = np.flatnonzero(weights.values > 0)
-    width = matrix.shape[1]
-    normal = np.random.default_rng(named_seed(seed, "normal")).standard_normal(len(rows))
-    blocks, masks = [normal[:, None]], [np.zeros(1, dtype=bool)]
-    taken = [*table.names, *(unit.name for unit in units)]
-    first = _new_name("probe normal", taken)
-    columns = [Column(first, first, "real", (), (width,))]
-    kinds: list[tuple[str, str | None]] = [("normal", None)]
-    for kind, unit in _models_of_probes(units, matrix, constant).items():
-        source = units[unit]
-        positions = list(source.positions)
-        order = np.random.default_rng(named_seed(seed, kind)).permutation(counted)
-        block = matrix[:, positions].copy()
-        block[counted] = block[order]
-        start = width + sum(part.shape[1] for part in blocks)
-        name = _new_name(f"probe {kind}", taken)
-        places = tuple(range(start, start + len(positions)))
-        columns.append(replace(source, name=name, label=name, positions=places))
-        blocks.append(block)
-        masks.append(constant[positions])
-        kinds.append((kind, source.name))
-    return ProbedTable(
-        table=replace(
-            table,
-            matrix=np.concatenate([matrix, *blocks], axis=1),
-            columns=(*table.columns, *columns),
-            present=None if table.present is None else table.present[rows],
-        ),
-        units=(*units, *columns),
-        constant=np.concatenate([constant, *masks]),
-        probes=tuple(
-            (kind, like, column.positions)
-            for (kind, like), column in zip(kinds, columns, strict=True)
-        ),
-    )
-
-
-def _new_name(name: str, taken: Sequence[str]) -> str:
-    """Return a name that no column has, as designs may refer to columns by name."""
-    while name in taken:
-        name += "_"
-    return name
-
-
-def _models_of_probes(units: tuple[Column, ...], matrix: Floats, constant: Bools) -> dict[str, int]:
-    """Return the unit to copy for each kind: the one with most values, or most levels."""
-    found: dict[str, tuple[tuple[bool, int], int]] = {}
-    for unit, column in enumerate(units):
-        if constant[list(column.positions)].all():
-            continue
-        if column.width > 1:
-            kind = "category" if column.kind == "categorical" else "several columns"
-            # with a cap: a probe of 500 levels would cost as much as 500 columns
-            size = (column.width <= MOST_LEVELS, min(column.width, MOST_LEVELS))
-            size = size if size[0] else (False, -column.width)
-        else:
-            kind = "real" if column.kind == "real" else "levels"
-            size = (True, len(np.unique(matrix[:, column.positions[0]])))
-        if kind not in found or size > found[kind][0]:
-            found[kind] = (size, unit)
-    return {kind: unit for kind, (_, unit) in found.items()}
-
-
 def noise_floor(
     transport: FittedTransport,
     probed: ProbedTable,
@@ -229,10 +127,7 @@ def noise_floor(
     features' ``latent_influence``; ``variance`` is the outcome's, ``stretch`` the factor of all
     scores.
     """
-    found = score_probes(
-        transport, probed.table.matrix, probed.units, probed.constant,
-        [positions for _, _, positions in probed.probes], latent_influence, folds, task, stretch,
-    )  # fmt: skip
+    found = score_probes(transport, probed, latent_influence, folds, task, stretch)
     error = task.weights.take(task.explained).standard_error(latent_influence).max()
     floor = _summary(probed, found.values, found.weights, error, variance)
     if found.refits is None or all(probe.p > NOMINAL for probe in floor.probes):

@@ -1,4 +1,4 @@
-"""Columns of pure noise, scored like features, for :mod:`dfi._diagnosis.noise_floor`."""
+"""Columns of pure noise put beside a table and scored like features."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
+from dfi._data.columns import Column
 from dfi._lines.base import LineMoments, Lines
+from dfi._models.seeds import named_seed
 from dfi._scoring.jackknife import N_GROUPS, dealt, group_influence, with_transport_error
 from dfi._scoring.lines import scores_along
 from dfi._scoring.map_error import MapInfluence
@@ -20,13 +22,114 @@ from dfi.transports.straight import StraightTransport
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from dfi._data.columns import Column
+    from dfi._data.table import Table
     from dfi._data.weights import Weights
     from dfi._lines.base import LineModel
     from dfi._scoring.geometry import Geometry
     from dfi._scoring.scores import ReadFold, Task
     from dfi._types import Bools, Floats, Ints
     from dfi.transports.base import FittedTransport
+
+
+MOST_LEVELS = 20
+"""A category with more levels is not copied where there is a smaller one."""
+
+
+@dataclass(frozen=True)
+class ProbedTable:
+    """The explained rows with probe columns on the right.
+
+    ``constant`` tells which columns of the matrix do not vary, ``probes`` the kind of each probe,
+    what it is like, and its columns in the matrix; ``units`` are those of the transport, probes
+    last.
+    """
+
+    table: Table
+    units: tuple[Column, ...]
+    constant: Bools
+    probes: tuple[tuple[str, str | None, tuple[int, ...]], ...]
+
+    @property
+    def n_columns(self) -> int:
+        return sum(len(positions) for _, _, positions in self.probes)
+
+
+def probed_table(
+    table: Table,
+    units: tuple[Column, ...],
+    rows: Ints,
+    weights: Weights,
+    constant: Bools,
+    seed: np.random.SeedSequence,
+) -> ProbedTable:
+    """Add probes to the explained ``rows`` of a table.
+
+    Values are permuted among rows that count; each probe draws from a child of the seed of its own
+    name. ``units`` are what is disentangled, ``constant`` tells the matrix columns that do not vary
+    among the rows.
+    """
+    matrix = table.matrix[rows]
+    counted = np.flatnonzero(weights.values > 0)
+    width = matrix.shape[1]
+    normal = np.random.default_rng(named_seed(seed, "normal")).standard_normal(len(rows))
+    blocks, masks = [normal[:, None]], [np.zeros(1, dtype=bool)]
+    taken = [*table.names, *(unit.name for unit in units)]
+    first = _new_name("probe normal", taken)
+    columns = [Column(first, first, "real", (), (width,))]
+    kinds: list[tuple[str, str | None]] = [("normal", None)]
+    for kind, unit in _models_of_probes(units, matrix, constant).items():
+        source = units[unit]
+        positions = list(source.positions)
+        order = np.random.default_rng(named_seed(seed, kind)).permutation(counted)
+        block = matrix[:, positions].copy()
+        block[counted] = block[order]
+        start = width + sum(part.shape[1] for part in blocks)
+        name = _new_name(f"probe {kind}", taken)
+        places = tuple(range(start, start + len(positions)))
+        columns.append(replace(source, name=name, label=name, positions=places))
+        blocks.append(block)
+        masks.append(constant[positions])
+        kinds.append((kind, source.name))
+    return ProbedTable(
+        table=replace(
+            table,
+            matrix=np.concatenate([matrix, *blocks], axis=1),
+            columns=(*table.columns, *columns),
+            present=None if table.present is None else table.present[rows],
+        ),
+        units=(*units, *columns),
+        constant=np.concatenate([constant, *masks]),
+        probes=tuple(
+            (kind, like, column.positions)
+            for (kind, like), column in zip(kinds, columns, strict=True)
+        ),
+    )
+
+
+def _new_name(name: str, taken: Sequence[str]) -> str:
+    """Return a name that no column has, as designs may refer to columns by name."""
+    while name in taken:
+        name += "_"
+    return name
+
+
+def _models_of_probes(units: tuple[Column, ...], matrix: Floats, constant: Bools) -> dict[str, int]:
+    """Return the unit to copy for each kind: the one with most values, or most levels."""
+    found: dict[str, tuple[tuple[bool, int], int]] = {}
+    for unit, column in enumerate(units):
+        if constant[list(column.positions)].all():
+            continue
+        if column.width > 1:
+            kind = "category" if column.kind == "categorical" else "several columns"
+            # with a cap: a probe of 500 levels would cost as much as 500 columns
+            size = (column.width <= MOST_LEVELS, min(column.width, MOST_LEVELS))
+            size = size if size[0] else (False, -column.width)
+        else:
+            kind = "real" if column.kind == "real" else "levels"
+            size = (True, len(np.unique(matrix[:, column.positions[0]])))
+        if kind not in found or size > found[kind][0]:
+            found[kind] = (size, unit)
+    return {kind: unit for kind, (_, unit) in found.items()}
 
 
 @dataclass(frozen=True)
@@ -43,28 +146,23 @@ class ProbeScores:
 
 @singledispatch
 def score_probes(transport: FittedTransport, *_: object) -> ProbeScores:
-    """Fit the transport again with ``probes``, columns on the right of the matrix, and score them.
-
-    The rows of ``matrix`` are those that the task explains.
-    """
+    """Fit the transport again with the probes, among the rows of the task, and score them."""
     raise TypeError(f"{type(transport).__name__} has no straight lines")
 
 
 @score_probes.register(StraightTransport)
 def _along_lines(
     transport: StraightTransport,
-    matrix: Floats,
-    units: tuple[Column, ...],
-    constant: Bools,
-    probes: Sequence[tuple[int, ...]],
+    probed: ProbedTable,
     latent_influence: Floats,
     folds: Sequence[ReadFold],
     task: Task,
     stretch: float,
 ) -> ProbeScores:
-    rows, weights = task.explained, task.weights
+    rows, weights, matrix = task.explained, task.weights, probed.table.matrix
+    layout = Layout(probed.constant, probed.units)
     explained = weights.take(rows)
-    found = transport.design.fit_matrix(matrix, explained, constant, columns=units)
+    found = transport.design.fit_rows(matrix, explained, layout)
     fitted = cast("StraightTransport", found)
     geometry, points = fitted.geometry, fitted.points(matrix)
     used = np.searchsorted(rows, np.concatenate([fold.rows for fold in folds]))
@@ -90,7 +188,9 @@ def _along_lines(
     attributed += influence @ (own**2).T
     attributed *= slopes
     positions = geometry.active[coordinates]
-    membership = np.array([[at in probe for probe in probes] for at in positions], dtype=float)
+    membership = np.array(
+        [[at in probe for _, _, probe in probed.probes] for at in positions], dtype=float
+    )
     both = np.concatenate([influence[:, coordinates] @ membership, attributed @ membership], axis=1)
     return ProbeScores(both, chosen)
 
@@ -98,19 +198,16 @@ def _along_lines(
 @score_probes.register(BlockTransport)
 def _among_units(
     transport: BlockTransport,
-    matrix: Floats,
-    units: tuple[Column, ...],
-    constant: Bools,
-    probes: Sequence[tuple[int, ...]],
+    probed: ProbedTable,
     latent_influence: Floats,
     folds: Sequence[ReadFold],
     task: Task,
     stretch: float,
 ) -> ProbeScores:
     """Score probes under a transport between units."""
-    del probes
+    matrix, layout = probed.table.matrix, Layout(probed.constant, probed.units, single=True)
     width, explained = task.matrix.shape[1], task.weights.take(task.explained)
-    found = transport.design.fit_rows(matrix, explained, Layout(constant, units, single=True))
+    found = transport.design.fit_rows(matrix, explained, layout)
     transport = cast("BlockTransport", found)
     added = [k for k, unit in enumerate(transport.inner.blocks) if unit.positions[0] >= width]
     features = [k for k in range(len(transport.inner.blocks)) if k not in added]
@@ -142,9 +239,8 @@ def _among_units(
         changes: list[Floats] = []
 
         def rescore(keep: Ints) -> Floats:
-            fitted = transport.design.fit_matrix(
-                matrix[keep], explained.take(keep), constant, columns=units, like=transport
-            )
+            refit = Layout(probed.constant, probed.units, transport)
+            fitted = transport.design.fit_rows(matrix[keep], explained.take(keep), refit)
             changes.append(scored(cast("BlockTransport", fitted)) - both)
             return chosen.mean(changes[-1])
 
