@@ -84,7 +84,7 @@ class Stages:
         """Time the methods of transports, and what diagnoses, while they are called."""
         watched = [(disentangled, "explain_diagnostics", "diagnostics")]
         for kind in _kinds(Transport):
-            watched += [(kind, "fit_source", "transport"), (kind, "fit_matrix", "transport")]
+            watched += [(kind, "fit_source", "transport"), (kind, "fit_rows", "transport")]
         for kind in _kinds(FittedTransport):
             watched += [(kind, "plain_scores", "line means"), (kind, "finished", "own error")]
         before = []

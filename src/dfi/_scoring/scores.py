@@ -81,10 +81,6 @@ class LineModels:
             self._read[key] = predictor, model
         return self._read[key][1]
 
-    def __reduce__(self) -> tuple[type[LineModels], tuple[()]]:
-        # Workers are sent the models that they need.
-        return LineModels, ()
-
 
 @dataclass(frozen=True)
 class Task:
@@ -176,10 +172,6 @@ class Task:
         if self.sample is None and self.population is None:
             return 1.0
         return min(1.0, self.weights.take(self.explained).total / self.total)
-
-    def __getstate__(self) -> dict[str, object]:
-        # Workers are sent the models that they need, and a progress bar stays with its terminal.
-        return {**self.__dict__, "folds": (), "advance": None, "population": None}
 
     @property
     def measure(self) -> Measure:

@@ -56,6 +56,7 @@ if TYPE_CHECKING:
 
     from dfi._models.crossfit import FoldModels
     from dfi._scoring.error import Nodes
+    from dfi._scoring.forms import Measure
     from dfi._types import Floats, Ints, Plain
     from dfi.transports.base import Layout
 
@@ -277,7 +278,8 @@ def curve_scores(
     error: LineError | None = None
     if check:
         nodes, error = curves.settled()
-    results = curves.scores(task.folds, nodes)
+    y = [task.y[fold.test] for fold in task.folds]
+    results = curves.scores(task.folds, y, nodes, task.measure)
     mass = np.concatenate([task.weights.values[fold.test] for fold in task.folds])
     received = np.concatenate([result.received for result in results], axis=0)
     found = [result.scores for result in results]
@@ -377,15 +379,25 @@ class _Curves:
     def describe(self, nodes: Nodes) -> str:
         return f"curves ({max(len(at) for at, _ in self.laws(nodes))} {self.rule} nodes)"
 
-    def scores(self, folds: Sequence[FoldModels], nodes: Nodes) -> list[_FoldCurves]:
-        laws = self.laws(nodes)
-        tasks = (delayed(self._score_fold)(fold, laws) for fold in folds)
-        steps = rows_held_out(folds)
-        return list(
-            in_parallel(
-                tasks, self.task.n_jobs, threads=True, advance=self.task.advance, steps=steps
+    def scores(
+        self,
+        folds: Sequence[FoldModels],
+        outcomes: Sequence[Floats],
+        nodes: Nodes,
+        measure: Measure,
+    ) -> list[_FoldCurves]:
+        """Score the held-out rows of folds, with an outcome for each."""
+        matrix, laws = self.task.matrix, self.laws(nodes)
+        jobs = (
+            delayed(_fold_curves)(
+                fold.predictors, matrix[fold.test], y, self.latent[fold.test],
+                self.transport, laws, measure,
             )
-        )
+            for fold, y in zip(folds, outcomes, strict=True)
+        )  # fmt: skip
+        steps, n_jobs = rows_held_out(folds), self.task.n_jobs
+        found = in_parallel(jobs, n_jobs, threads=True, advance=measure.advance, steps=steps)
+        return list(found)
 
     def settled(self) -> tuple[Nodes, LineError]:
         """Return the nodes that the scores need, and the error that is left."""
@@ -398,18 +410,14 @@ class _Curves:
             task.folds, predictions, task.matrix, task.y, task.weights, self.latent.shape[1]
         )
 
+        folds = [
+            replace(fold, test=rows) for fold, rows in zip(task.folds, checked.rows, strict=True)
+        ]
+        silent = replace(task.measure, advance=None)
+
         def evaluate(nodes: Nodes) -> Floats:
-            found = []
-            for fold, rows, prediction in zip(
-                task.folds, checked.rows, checked.prediction, strict=True
-            ):
-                # a row may be held out in several repeats, with a prediction in each
-                outcome = np.zeros(len(task.y))
-                outcome[rows] = prediction
-                of_fold = replace(self, task=replace(task, y=outcome, advance=None))
-                of_rows = of_fold.scores([replace(fold, test=rows)], nodes)
-                found += [result.scores.latent for result in of_rows]
-            return np.concatenate(found)
+            results = self.scores(folds, checked.prediction, nodes, silent)
+            return np.concatenate([result.scores.latent for result in results])
 
         nodes, error = settle_nodes(
             evaluate, self.describe, checked, asked=task.options.nodes is not None
@@ -417,40 +425,48 @@ class _Curves:
         error.say()
         return nodes, error
 
-    def _score_fold(self, fold: FoldModels, laws: list[WeightedNodes]) -> _FoldCurves:
-        task, transport = self.task, self.transport
-        n, d = len(fold.test), transport.n_latent
-        values = np.stack([predictor(task.matrix[fold.test]) for predictor in fold.predictors])
-        scores, received = np.empty((n, d)), np.empty((n, d, d))
-        product = np.zeros((n, d))
-        outcome = task.y[fold.test]
-        at_once = task.options.memory // (4 * 8 * task.matrix.shape[1])
-        for part, coordinates in _pieces(n, [len(nodes) for nodes, _ in laws], at_once):
-            lines, decoded = [], []
-            for j in coordinates:
-                nodes = laws[j][0]
-                lines.append(np.repeat(self.latent[fold.test[part]], len(nodes), axis=0))
-                lines[-1][:, j] = np.tile(nodes, part.stop - part.start)
-                decoded.append(transport.decode(lines[-1]))
-            together = np.concatenate(decoded) if len(decoded) > 1 else decoded[0]
-            predicted = np.stack([predictor(together) for predictor in fold.predictors])
-            starts = np.cumsum([0, *(len(rows) for rows in lines)])
-            for k, j in enumerate(coordinates):
-                nodes, weights = laws[j]
-                along = predicted[:, starts[k] : starts[k + 1]]
-                means = along.reshape(len(along), -1, len(nodes)) @ weights
-                y = outcome[part]
-                scores[part, j] = influence(task.form, y, values[:, part], means, task.loss)
-                if task.form == "calibrated":
-                    product[part, j] = change_product(values[:, part], means)
-                received[part, :, j] = received_along(
-                    transport, lines[k], decoded[k], j, nodes, weights
-                )
-        if task.advance is not None:
-            task.advance(n)
-        attributed = np.einsum("ilj,ij->il", received, scores)
-        found = FoldScores(scores, attributed, values.mean(axis=0))
-        return _FoldCurves(found, received, product)
+
+def _fold_curves(
+    predictors: Sequence[Predictor],
+    matrix: Floats,
+    y: Floats,
+    latent: Floats,
+    transport: FittedTransport,
+    laws: list[WeightedNodes],
+    measure: Measure,
+) -> _FoldCurves:
+    """Score rows along the curves of their latent coordinates."""
+    n, d = len(y), transport.n_latent
+    values = np.stack([predictor(matrix) for predictor in predictors])
+    scores, received = np.empty((n, d)), np.empty((n, d, d))
+    product = np.zeros((n, d))
+    at_once = measure.memory // (4 * 8 * matrix.shape[1])
+    for part, coordinates in _pieces(n, [len(nodes) for nodes, _ in laws], at_once):
+        lines, decoded = [], []
+        for j in coordinates:
+            nodes = laws[j][0]
+            lines.append(np.repeat(latent[part], len(nodes), axis=0))
+            lines[-1][:, j] = np.tile(nodes, part.stop - part.start)
+            decoded.append(transport.decode(lines[-1]))
+        together = np.concatenate(decoded) if len(decoded) > 1 else decoded[0]
+        predicted = np.stack([predictor(together) for predictor in predictors])
+        starts = np.cumsum([0, *(len(rows) for rows in lines)])
+        for k, j in enumerate(coordinates):
+            nodes, weights = laws[j]
+            along = predicted[:, starts[k] : starts[k + 1]]
+            means = along.reshape(len(along), -1, len(nodes)) @ weights
+            known = values[:, part]
+            scores[part, j] = influence(measure.form, y[part], known, means, measure.loss)
+            if measure.form == "calibrated":
+                product[part, j] = change_product(known, means)
+            received[part, :, j] = received_along(
+                transport, lines[k], decoded[k], j, nodes, weights
+            )
+    if measure.advance is not None:
+        measure.advance(n)
+    attributed = np.einsum("ilj,ij->il", received, scores)
+    found = FoldScores(scores, attributed, values.mean(axis=0))
+    return _FoldCurves(found, received, product)
 
 
 def _pieces(n: int, nodes: list[int], most: int) -> Iterator[tuple[slice, list[int]]]:
