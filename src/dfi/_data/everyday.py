@@ -49,6 +49,7 @@ _IDENTIFIER_LEVELS = 20
 _DAY = dt.timedelta(days=1)
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 _ISO = "ISO 8601"
+_ISO_DAY = re.compile(r"[12]\d{3}-\d{2}-\d{2}|[12]\d{7}T")
 _CLOCK = re.compile(r"(\d{1,3}):([0-5]\d)(?::([0-5]\d(?:\.\d+)?))?")
 _GAPS = frozenset(
     mark
@@ -326,15 +327,32 @@ def _form_of_dates(texts: set[str]) -> str | None:
         return "clock" if len({found[3] is None for found in clocks if found}) == 1 else None
     if not re.match(r"\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}", next(iter(texts)).strip()):
         return None
-    answers: dict[tuple[float | None, ...], str] = {}
+    read = forms_of_dates(texts)
+    return next(iter(read)) if len({tuple(moments) for moments in read.values()}) == 1 else None
+
+
+def forms_of_dates(texts: Collection[str]) -> dict[str, list[dt.datetime]]:
+    """Return the ways to write dates that read all of some texts, and what they read."""
+    found: dict[str, list[dt.datetime]] = {}
     for form in (_ISO, *DATE_FORMS):
-        read = _reader_of_dates(form)
-        found = tuple(read(text) for text in sorted(texts))
-        days = [day for day in found if day is not None]
-        sure = "%y" not in form or max(days, default=0.0) - min(days, default=0.0) <= LONGEST_SPAN
-        if len(days) == len(found) and sure:
-            answers.setdefault(found, form)
-    return next(iter(answers.values())) if len(answers) == 1 else None
+        read = [moment for text in texts if (moment := _moment(text.strip(), form)) is not None]
+        if not read or len(read) < len(texts):
+            continue
+        if form == _ISO:
+            return {form: read}
+        if "%Y" in form or (max(read) - min(read)) / _DAY <= LONGEST_SPAN:
+            found[form] = read
+    return found
+
+
+def _moment(text: str, form: str) -> dt.datetime | None:
+    if form == _ISO and not _ISO_DAY.match(text):
+        return None
+    try:
+        read = dt.datetime.fromisoformat(text) if form == _ISO else dt.datetime.strptime(text, form)
+    except ValueError:
+        return None
+    return read if read.tzinfo else read.replace(tzinfo=dt.UTC)
 
 
 def _reader_of_dates(form: str) -> Callable[[Native], float | None]:
@@ -349,14 +367,8 @@ def _reader_of_dates(form: str) -> Callable[[Native], float | None]:
         if clock := _CLOCK.fullmatch(text):
             hours, minutes, seconds = (float(part or 0) for part in clock.groups())
             return (hours + minutes / 60 + seconds / 3600) / 24
-        if form == _ISO and not re.match(r"[12]\d{3}-\d{2}-\d{2}", text):
-            return None
-        try:
-            if form == _ISO:
-                return _since_epoch(dt.datetime.fromisoformat(text))
-            return _since_epoch(dt.datetime.strptime(text, form).replace(tzinfo=dt.UTC))
-        except ValueError:
-            return None
+        moment = _moment(text, form)
+        return None if moment is None else _since_epoch(moment)
 
     return read
 

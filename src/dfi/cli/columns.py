@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 import narwhals as nw
 import polars as pl
 
-from dfi._data.everyday import read_number, read_numbers
-from dfi._data.text import DATE_FORMS, LONGEST_SPAN, find_dates, find_numbers, spelling
+from dfi._data.everyday import forms_of_dates, read_number, read_numbers
+from dfi._data.text import find_dates, find_numbers, spelling
 from dfi.cli.console import ColumnsRefused, Refusals, Refused
 from dfi.cli.options import Decimal
 
@@ -211,18 +211,11 @@ def with_dates(
 
 
 def read_dates(column: pl.Series) -> pl.Series | None:
+    """Return texts as dates in UTC, None if they are none; raise if two ways read them."""
     if column.dtype != pl.String or column.null_count() == len(column):
         return None
-    texts = column.str.strip_chars()
-    instants = _read_instants(texts)
-    if instants is not None:
-        return instants
-    found: dict[str, pl.Series] = {}
-    for form in DATE_FORMS:
-        kind = pl.Datetime if " " in form else pl.Date
-        read = texts.str.strptime(kind, form, strict=False)
-        if read.null_count() == column.null_count() and _is_sure(read, form):
-            found[form] = read
+    texts = _values(column)
+    found = forms_of_dates(texts)
     if len(found) > 1:
         forms = ", ".join(re.sub(r"%(.)", lambda m: _LETTERS[m[1]], form) for form in found)
         example = column.drop_nulls()[0]
@@ -230,31 +223,12 @@ def read_dates(column: pl.Series) -> pl.Series | None:
             f"column {column.name!r} has dates such as {example!r}, which may be read as {forms}: "
             "write them as YYYY-MM-DD, or leave the column out with --drop"
         )
-    return next(iter(found.values()), None)
-
-
-def _is_sure(read: pl.Series, form: str) -> bool:
-    """Return whether years are of four digits, or of two and one century."""
-    days = read.cast(pl.Date).drop_nulls().to_list()
-    if "%Y" in form:
-        return bool(min(days).year >= 1000)
-    return bool((max(days) - min(days)).days <= LONGEST_SPAN)
-
-
-def _read_instants(texts: pl.Series) -> pl.Series | None:
-    """Return times in ISO 8601, in UTC if they have a zone; None if one is not a time."""
-    read: list[dt.datetime | None] = []
-    for text in texts.to_list():
-        try:
-            moment = None if text is None else dt.datetime.fromisoformat(text)
-        except ValueError:
-            return None
-        if moment is not None and not re.search("[T:]", text):
-            return None
-        if moment is not None and moment.tzinfo is not None:
-            moment = moment.astimezone(dt.UTC).replace(tzinfo=None)
-        read.append(moment)
-    return pl.Series(texts.name, read, dtype=pl.Datetime)
+    for moments in found.values():
+        plain = [moment.astimezone(dt.UTC).replace(tzinfo=None) for moment in moments]
+        read = dict(zip(texts, plain, strict=True))
+        instants = column.replace_strict(read, return_dtype=pl.Datetime)
+        return instants if any(re.search("[T:]", text) for text in texts) else instants.dt.date()
+    return None
 
 
 def _refuse_mixed_dates(column: pl.Series) -> None:
