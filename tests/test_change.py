@@ -203,7 +203,8 @@ def test_columns_of_the_table(quick):
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize("estimator", ["auto", pytest.param("boosting", marks=pytest.mark.full)])
+@pytest.mark.full
+@pytest.mark.parametrize("estimator", ["auto", "boosting"])
 def test_other_models_are_told_apart_too(estimator):
     first, second = (
         table(240, slopes, seed=k) for k, slopes in enumerate((BEFORE, [0.0, 0.5, 0.3, 1.0]))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+
 import lightgbm
 import numpy as np
 import pandas as pd
@@ -167,11 +169,16 @@ def tree_models():
     }
 
 
+@functools.cache
+def of_booleans(name):
+    return dfi.explain(coded("booleans"), Y, tree_models()[name], cv=2, **QUIET)
+
+
 @pytest.mark.filterwarnings("ignore::dfi.warnings.TransportWarning")
 @pytest.mark.parametrize("coding", ["numbers", "reals", "words", "rescaled", "quarters"])
 @pytest.mark.parametrize("name", tree_models())
 def test_the_coding_of_levels_does_not_matter(name, coding):
-    expected = dfi.explain(coded("booleans"), Y, tree_models()[name], cv=2, **QUIET)
+    expected = of_booleans(name)
     found = dfi.explain(coded(coding), Y, tree_models()[name], cv=2, **QUIET)
     scale = np.abs(expected.scores).max()
     np.testing.assert_allclose(found.scores, expected.scores, rtol=0, atol=1e-6 * scale)

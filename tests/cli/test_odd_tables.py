@@ -32,6 +32,13 @@ def with_cell(text, column=2, row=3):
                   for k, r in enumerate(CELLS)])  # fmt: skip
 
 
+def with_cells(texts, column=2):
+    """Texts in the first rows of a column."""
+    rows = zip(CELLS, texts, strict=False)
+    first = [[*row[:column], text, *row[column + 1 :]] for row, text in rows]
+    return lines([*first, *CELLS[len(texts) :]])
+
+
 def with_column(make, name="k"):
     return lines([[*row, make(k)] for k, row in enumerate(CELLS)], ("a", "b", "c", "y", name))
 
@@ -76,11 +83,11 @@ def test_numbers_in_other_dress_are_the_same_numbers(name, scores):
 
 
 def test_marks_of_missing_values(scores):
-    expected = scores(with_cell(""))
-    for mark in ("nan", "NaN", "None", "#N/A", "?", "-", ".", " NA ", "n/a"):
-        assert scores(with_cell(mark)) == pytest.approx(expected, rel=1e-9), mark
-    assert scores(with_cell("oops"), "--na-values", "oops,zip") == pytest.approx(expected, rel=1e-9)
-    assert scores(with_cell("-99"), "--na-values", "-99") == pytest.approx(expected, rel=1e-9)
+    marks = ("nan", "NaN", "None", "#N/A", "?", "-", ".", " NA ", "n/a")
+    expected = scores(with_cells([""] * len(marks)))
+    assert scores(with_cells(marks)) == pytest.approx(expected, rel=1e-9)
+    own = with_cells(["oops", "-99"] + ["zip"] * (len(marks) - 2))
+    assert scores(own, "--na-values", "oops,zip,-99") == pytest.approx(expected, rel=1e-9)
 
 
 def test_words_that_are_levels_stay_levels(scores):

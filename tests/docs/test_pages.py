@@ -79,11 +79,8 @@ def last_digit(text):
     return 10.0 ** (int(power or 0) - decimals) if "." in digits else 0.0
 
 
-@pytest.mark.parametrize(
-    "page",
-    [page if page.parent == DOCS else pytest.param(page, marks=pytest.mark.full) for page in PAGES],
-    ids=lambda page: page.relative_to(DOCS).as_posix(),
-)
+@pytest.mark.full
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(DOCS).as_posix())
 def test_page_runs_and_shows_what_it_prints(page, tmp_path):
     text = page.read_text()
     printed, given = run(page, tmp_path)

@@ -125,7 +125,14 @@ def golden():
     return json.loads(FILE.read_text(encoding="utf-8"))
 
 
-@pytest.mark.parametrize("name", CALLS)
+LONG = ("draws, bridge", "bridge, boosting", "sensitivity to solved epsilon")
+"""Calls of which others share every line that another does not have a test of its own for."""
+
+
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=pytest.mark.full) if name in LONG else name for name in CALLS],
+)
 def test_numbers_are_the_frozen_ones(name, golden):
     call = CALLS[name]
     if call.needs is not None:

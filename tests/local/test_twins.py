@@ -128,7 +128,12 @@ def adds_up(local):
 
 
 @pytest.mark.parametrize(
-    "estimator", ["linear", HistGradientBoostingRegressor(max_iter=10), "auto"]
+    "estimator",
+    [
+        "linear",
+        HistGradientBoostingRegressor(max_iter=10),
+        pytest.param("auto", marks=pytest.mark.full),
+    ],
 )
 def test_contributions_of_mixed_columns_add_up(estimator):
     X, y = frame()
@@ -143,7 +148,7 @@ def test_contributions_of_mixed_columns_add_up(estimator):
     ("estimator", "options"),
     [
         ("auto", {}),
-        ("auto", {"loss": "log-loss"}),
+        pytest.param("auto", {"loss": "log-loss"}, marks=pytest.mark.full),
         (LogisticRegression(), {}),
         (HistGradientBoostingClassifier(max_iter=10), {"loss": "log-loss"}),
     ],

@@ -143,6 +143,7 @@ def test_neither_the_order_of_columns_nor_their_units_matter(order, scale):
     np.testing.assert_allclose(second.values[:, back], first.values, atol=1e-8)
 
 
+@pytest.mark.full
 def test_workers_and_libraries_do_not_matter():
     X, y = mixed()
     first = dfi.explain(X, y, "boosting", cv=2, n_jobs=1, **QUIET).local([0, 5])
@@ -156,10 +157,10 @@ def test_workers_and_libraries_do_not_matter():
 def test_a_row_does_not_depend_on_the_rows_beside_it():
     X, y = mixed()
     result = dfi.explain(X, y, "auto", cv=2, **QUIET)
-    together = result.local(refine=2)
+    together = result.local(slice(90, 110), refine=2)
     alone = result.local([100], refine=2)
-    np.testing.assert_allclose(alone.values[0], together.values[100], atol=1e-12)
-    np.testing.assert_allclose(alone.spread[0], together.spread[100], atol=1e-12)
+    np.testing.assert_allclose(alone.values[0], together.values[10], atol=1e-12)
+    np.testing.assert_allclose(alone.spread[0], together.spread[10], atol=1e-12)
 
 
 def test_scores_in_normal_space_share_like_features():

@@ -205,7 +205,7 @@ def test_library_estimates_these_scores(name):
 
 def test_vine_estimates_the_triangular_scores():
     pytest.importorskip("pyvinecopulib")
-    sample = m4(3000, d=2, random_state=1)
+    sample = m4(1500, d=2, random_state=1)
     result = estimate(sample, dfi.transports.KnotheRosenblatt(attribution="slopes"))
     spec = {"transport": "knothe-rosenblatt"}
     close(result.latent, sample.truth(space="latent", **spec), 1e-9)

@@ -234,13 +234,15 @@ def test_derived_terms_are_those_of_reweighted_rows(penalty, error):
 
     base, exact = at(share), np.zeros(X.shape)
     np.testing.assert_allclose(scores.known.latent, base, atol=1e-8)
-    for row in range(300):
+    rows = np.arange(0, 300, 3)
+    for row in rows:
         moved = share * (1 - step)
         moved[row] += step
         exact[row] = base[row] + (at(moved).mean(axis=0) - base.mean(axis=0)) / step
     for j in (0, 1):
-        assert np.corrcoef(exact[:, j], scores.latent[:, j])[0, 1] > 0.995
-        assert scores.latent[:, j].std() == pytest.approx(exact[:, j].std(), rel=0.03)
+        ours, theirs = scores.latent[rows, j], exact[rows, j]
+        assert np.corrcoef(theirs, ours)[0, 1] > 0.995
+        assert ours.std() == pytest.approx(theirs.std(), rel=0.03)
 
 
 def test_units_of_the_outcome_square_and_columns_may_be_reordered():

@@ -89,6 +89,7 @@ def test_classes_and_missing_values(missing, frame, same):
     )
 
 
+@pytest.mark.full
 def test_the_default_learner(numbers, same):
     """Its folds share models, and its members are weighed on rows that models are fitted on."""
     options = {"diagnose": False, "fit_rows": 300, "explain_rows": 500}

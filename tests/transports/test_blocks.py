@@ -295,7 +295,7 @@ def codings(table):
     }
 
 
-@pytest.mark.parametrize("form", ["loco", "cpi"])
+@pytest.mark.parametrize("form", ["loco", pytest.param("cpi", marks=pytest.mark.full)])
 @pytest.mark.parametrize("design", [Gaussian(), WHOLE, Gaussian(shrinkage=0.1)], ids=str)
 def test_no_coding_of_a_category_matters(form, design):
     table, y = mixed()

@@ -114,6 +114,7 @@ def test_scores_approach_those_of_the_exact_ring():
     assert (linear.latent.scores > 3 * truth).all()
 
 
+@pytest.mark.full
 def test_more_rows_come_closer_to_the_exact_ring():
     """Within a few percent: ridges along 16 directions are not quite the exact map."""
 

@@ -253,6 +253,7 @@ def test_rows_that_the_kernel_sees_go_by_counts():
     assert sizes[0] == pytest.approx(sizes[1], rel=1e-4)
 
 
+@pytest.mark.full
 @pytest.mark.filterwarnings("ignore::dfi.warnings.TransportWarning")
 def test_the_choice_of_a_transport_goes_by_counts():
     generator = np.random.default_rng(4)

@@ -55,7 +55,7 @@ def explained(X, y, model, **options):
         return dfi.explain(X, y, model, **options)
 
 
-@pytest.mark.parametrize("dependence", [1.0, 0.0])
+@pytest.mark.parametrize("dependence", [1.0, pytest.param(0.0, marks=pytest.mark.full)])
 @pytest.mark.parametrize("name", MODELS)
 def test_seeds_agree_for_the_same_model_and_rows(name, dependence):
     """Within 2 %; where every unit had eight donors seeds differed by up to 20 %."""
@@ -94,6 +94,7 @@ def test_nodes_are_settled_beside_a_category():
     np.testing.assert_allclose(found.latent.scores[3], exact.latent.scores[3], rtol=1e-9)
 
 
+@pytest.mark.full
 def test_few_donors_are_unbiased_and_their_error_is_that_of_seeds():
     """Over 40 seeds, eight donors against 300 of each row; the deviation of 40 is known to 11 %."""
     X, y = table(300, 1)
