@@ -275,8 +275,8 @@ class Request:
     )
     dates: Dates | None = _reading(
         None,
-        help="dates and times of features: days since 1970, their parts (year, month, ...) as one "
-        "unit, or left out; refused otherwise",
+        help="dates and times of features: days since 1970 (the default), their parts (year, "
+        "month, ...) as one unit, or left out",
     )
     numbers: Numbers = _reading(
         "plain",
