@@ -163,3 +163,21 @@ def test_groups_are_units_of_a_split():
     groups = {"first": ["x0", "x1"], "second": ["x2", "x3"]}
     table = _by_name(result.group(groups, how="joint").split())
     np.testing.assert_allclose(table["unique"], table["share"], atol=0.06)
+
+
+def test_rounding_of_an_additive_model_is_no_interaction():
+    X = _columns(60, 0.5)
+    y = X[:, 0] + 0.1 * np.random.default_rng(1).standard_normal(60)
+    split = dfi.explain(X, y, "linear", cv=2, diagnose=False).split()
+    table = _by_name(split)
+    assert (table[["interaction", "interaction_low", "interaction_high"]] == 0.0).all(axis=None)
+    assert "e-1" not in repr(split)
+    assert "comes from interactions" not in repr(split)
+
+
+def test_without_signal_the_split_says_so():
+    X = _columns(100, 0.0)
+    y = np.random.default_rng(3).standard_normal(100)
+    split = dfi.explain(X, y, "linear", cv=2, diagnose=False).split()
+    assert "the explained variance: it is not clearly above 0" in repr(split)
+    assert repr(split).count("\n") == 0

@@ -14,7 +14,7 @@ from dfi.inference.shares import is_clear, shares_of
 from dfi.results.columns import SPLITS, frame_of, lists, text_lines
 from dfi.results.file import FrozenRecord
 from dfi.results.numbers import percent
-from dfi.results.tables import place_of
+from dfi.results.tables import NO_SIGNAL, place_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -32,6 +32,9 @@ PARTNERS = 3
 
 SMALLEST = 0.005
 """Smaller shares of the explained variance are not named."""
+
+ROUNDED = 1e-9
+"""Interactions that differ from 0 by less, intervals included, are rounding: there are none."""
 
 
 @exemplified
@@ -170,16 +173,17 @@ class Split(FrozenRecord):
 
     def __repr__(self) -> str:
         rows = self.rows()
-        lines = [f"Split of the shares of {len(self)} features, of the explained variance"]
-        lines += text_lines(SPLITS, [row["name"] for row in rows], rows, self.level)
-        told = [row["text"] for row in rows[:3] if np.isfinite(row["share"])]
-        return "\n".join([*lines, *told])
+        first = f"Split of the shares of {len(self)} features, of the explained variance"
+        if not np.isfinite(rows[0]["share"]):
+            return f"{first}: {NO_SIGNAL.format('it')}, so there is nothing to split"
+        lines = text_lines(SPLITS, [row["name"] for row in rows], rows, self.level)
+        return "\n".join([first, *lines, *(row["text"] for row in rows[:3])])
 
 
 def _sentence(row: Mapping[str, Any]) -> str:
     """Describe the split of a feature."""
     if not np.isfinite(row["share"]):
-        return f"{row['name']}: the explained variance is not clearly above 0"
+        return f"{row['name']}: {NO_SIGNAL.format('the explained variance')}"
     partners = row["partners"]
     whom = ", ".join(f"{name} ({percent(amount)})" for name, amount in partners)
     whom = partners[0][0] if len(partners) == 1 else whom
@@ -195,7 +199,7 @@ def _sentence(row: Mapping[str, Any]) -> str:
         text += f", {percent(row['shared'])} is shared" + (f" with {whom}" if whom else "")
     else:
         text += ", nothing is surely shared"
-    if row["interaction_low"] > 0.0:
+    if row["interaction_low"] > 0.0 and row["interaction"] > SMALLEST:
         text += f", {percent(row['interaction'])} comes from interactions"
     return text
 
@@ -217,6 +221,8 @@ def split_columns(parted: Split, level: float) -> dict[str, Floats]:
         else:
             nonnegative = part in ("share", "unique")
             columns = shares_of(parted.basis, total, chosen).columns(level, nonnegative=nonnegative)
-        found[part] = columns["share"]
-        found[f"{part}_low"], found[f"{part}_high"] = columns["ci_low"], columns["ci_high"]
+        shown = np.stack([columns[key] for key in ("share", "ci_low", "ci_high")])
+        if part == "interaction":
+            shown[:, (np.abs(shown) < ROUNDED).all(axis=0)] = 0.0
+        found[part], found[f"{part}_low"], found[f"{part}_high"] = shown
     return found
