@@ -78,6 +78,15 @@ def test_times_of_day_and_durations_as_text_are_parts_of_a_day(library):
     assert read(mixed, library)[1].days == ()
 
 
+def test_periods_are_days_of_their_first_moment():
+    months = pd.Series(pd.period_range("2020-01", periods=N, freq="M"))
+    months[3] = pd.NaT
+    frame, everyday = read(months)
+    since = (months.dt.start_time - pd.Timestamp(0)) / pd.Timedelta(days=1)
+    np.testing.assert_array_equal(column(frame), since)
+    assert everyday.spec()["days"] == ["c"]
+
+
 def test_dates_that_may_be_read_in_two_ways_are_refused():
     early = [dt.date(2020, 1 + k % 12, 1 + k % 11) for k in range(N)]
     for year in ("%Y", "%y"):

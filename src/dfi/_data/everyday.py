@@ -247,7 +247,9 @@ def without_rows(X: Frame, gone: np.ndarray) -> Frame:
 
 def _reader(column: nw.Series[Native]) -> Reader | None:
     kind = column.dtype
-    if kind in (nw.Duration, nw.Datetime, nw.Date, nw.Time):
+    # periods of pandas have no type of their own in narwhals
+    period = kind == nw.Unknown and "period" in str(column.to_native().dtype)
+    if period or kind in (nw.Duration, nw.Datetime, nw.Date, nw.Time):
         return Reader("days")
     if kind not in (nw.String, nw.Object):
         return None
@@ -359,6 +361,8 @@ def _reader_of_dates(form: str) -> Callable[[Native], float | None]:
     """Return how dates of a form, or those that are not text, become days; so do times of day."""
 
     def read(cell: Native) -> float | None:
+        # a period of pandas counts as its first moment
+        cell = getattr(cell, "start_time", cell)
         if isinstance(cell, dt.time):
             cell = cell.isoformat()
         if not isinstance(cell, str):
