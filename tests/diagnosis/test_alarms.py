@@ -159,6 +159,14 @@ def test_feature_that_separates_two_classes_is_no_copy_of_the_outcome():
     assert texts == []
 
 
+def test_single_gap_does_not_rule_its_column():
+    X = pd.DataFrame(np.random.default_rng(0).standard_normal((60, 3)), columns=list("abc"))
+    y = X["a"] + 0.5 * X["b"] + 0.3 * np.random.default_rng(1).standard_normal(60)
+    X.loc[3, "b"] = np.nan
+    result = dfi.explain(X, y, "linear", cv=2)
+    assert not any("look alike" in finding.what for finding in result.findings)
+
+
 @pytest.mark.parametrize(("clusters", "rough"), [(12, True), (15, False)])
 def test_fewer_than_fifteen_clusters_are_few(clusters, rough):
     X, y = table()

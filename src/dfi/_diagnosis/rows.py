@@ -213,6 +213,11 @@ def ruling_cells(
     ]
     owner = transport.owner(task.columns)
     steps = np.sqrt(weights.values)[:, None] * (latent - weights.mean(latent))
+    # one gap rules its own indicator, and does nobody harm
+    for place, unit in enumerate(owner):
+        column = task.columns[unit]
+        if column.fill is not None:
+            steps[matrix[:, column.positions[-1]] > 0.0, place] = 0.0
     found = []
     for row, coordinates in _ruled(steps, np.array(varied)[owner]).items():
         about = tuple(dict.fromkeys(task.columns[owner[place]].name for place in coordinates))
