@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import norm
 
+import dfi
 from dfi._data.groups import Groups
 from dfi._data.weights import Weights
 from dfi.inference.influence import InfluenceRows
@@ -434,3 +435,11 @@ def test_quality_is_one_short_line():
     )
     prefit = Quality(0.5, (0.5,), float("nan"), 1.0, 2.0, 10)
     assert repr(prefit) == "Quality(R2 0.500, mean squared error 1 of variance 2, 10 rows)"
+
+
+def test_single_feature_has_no_interactions():
+    rows = np.random.default_rng(0).standard_normal((60, 1))
+    y = rows[:, 0] + np.random.default_rng(1).standard_normal(60)
+    result = dfi.explain(rows, y, "linear", cv=2, diagnose=False)
+    assert result.interaction is None
+    assert "nteractions:" not in repr(result)

@@ -277,7 +277,7 @@ class Importance(Questions, Exports):
         each of its units, :math:`E` what is explained. 0 for additive regressions, the share of the
         interactions where these are of pairs, more where three or more units act together. Latent
         units, as correlation alone makes one effect of several features. None where it is not
-        known.
+        known, and of a single unit.
         """
         if self.parts is not None:
             *parts, whole = self.parts.mean
@@ -285,6 +285,8 @@ class Importance(Questions, Exports):
                 return None  # some units are in no group, or in several
         known = self.latent is not None and self.latent.totals is not None
         units = self.latent if self.latent is not None and known else self
+        if len(units.names) == 1:
+            return None
         found = ratios(units, "explained", np.ones((1, len(self.names))), scores=True)
         if found is None or not np.isfinite(found.values[0]):
             return None
