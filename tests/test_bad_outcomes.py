@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -256,3 +258,15 @@ def test_no_such_column():
 def test_a_name_and_an_array():
     with refuses("y='species' names a column of X, but X is a ndarray without names", TypeError):
         explain(X.to_numpy(), "species")
+
+
+@pytest.mark.parametrize("fitted", [False, True])
+def test_classifier_makes_few_whole_numbers_classes(fitted):
+    y = np.digitize(QUANTITY, np.quantile(QUANTITY, [0.3, 0.7]))
+    model = LogisticRegression()
+    cv = "prefit" if fitted else 2
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", OutcomeWarning)
+        found = dfi.explain(X, y, model.fit(X, y) if fitted else model, cv=cv, diagnose=False)
+    told = dfi.explain(X, y, model, cv=cv, task="classification", diagnose=False)
+    np.testing.assert_array_equal(found.scores, told.scores)

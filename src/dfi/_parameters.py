@@ -546,8 +546,9 @@ COMMON: Mapping[str, Parameter] = {
     ),
     "task": Parameter(
         (Choice(TASKS),),
-        "Whether ``y`` holds classes. By default labels, booleans and 0/1 are classes and other "
-        'numbers are not. ``"survival"`` is for times to an event, in :func:`dfi.explain` and '
+        "Whether ``y`` holds classes. By default labels, booleans and 0/1 are classes, with a "
+        "classifier up to ten whole numbers too, and other numbers are not. "
+        '``"survival"`` is for times to an event, in :func:`dfi.explain` and '
         "the functions that compare its settings.",
         option="--task",
     ),

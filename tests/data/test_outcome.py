@@ -220,3 +220,12 @@ def test_things_that_are_no_numbers(y: object, text: str) -> None:
 def test_bad_values(y: object, text: str) -> None:
     with pytest.raises(ValueError, match=re.escape(text)):
         read_outcome(y, 3)
+
+
+def test_few_whole_numbers_beside_a_classifier_are_classes():
+    outcome = read_outcome([0.0, 1.0, 2.0, 1.0], 4, classified=True)
+    assert outcome.kind == "classes"
+    assert outcome.classes == ("0", "1", "2")
+    assert read_outcome(range(11), 11, classified=True).kind == "real"
+    assert read_outcome([0.5, 1.0, 2.0], 3, classified=True).kind == "real"
+    assert read_outcome([0.0, 1.0, 2.0], 3, classified=True, task="regression").kind == "real"

@@ -156,6 +156,7 @@ def read_outcome(
     task: Task = "auto",
     positive: object = None,
     counted: bool = False,
+    classified: bool = False,
 ) -> Outcome:
     one_of("task", task, get_args(Task))
     several = _several(y)
@@ -165,7 +166,8 @@ def read_outcome(
     check_rows("y", len(vector.reading), n_rows, _names_meant(y))
     if n_rows == 0:
         raise ValueError(f"{TARGET} has no values.")
-    rule = outcome_rule(_shown(vector, kept), task=task, positive=positive, counted=counted)
+    shown = _shown(vector, kept)
+    rule = outcome_rule(shown, task=task, positive=positive, counted=counted, classified=classified)
     rows = vector.reading if kept is None else vector.reading.take(np.flatnonzero(kept))
     return rule.outcome(rule.values(rows))
 
@@ -207,7 +209,12 @@ class OutcomeRule:
 
 
 def outcome_rule(
-    shown: OutcomeStats, *, task: Task = "auto", positive: object = None, counted: bool = False
+    shown: OutcomeStats,
+    *,
+    task: Task = "auto",
+    positive: object = None,
+    counted: bool = False,
+    classified: bool = False,
 ) -> OutcomeRule:
     """Decide whether a column holds classes, counts or a quantity; parameters as read_outcome."""
     if shown.kind == "categorical":
@@ -227,6 +234,12 @@ def outcome_rule(
     distinct = shown.distinct
     count = None if distinct is None else len(distinct)
     two = count == 2 and shown.low == 0 and shown.high == 1
+    integer = shown.kind == "integer"
+    # those who pass a classifier mean classes
+    most = _FEW_CLASSES if integer or classified else 2
+    few = distinct is not None and len(distinct) <= most and np.all(distinct == np.rint(distinct))
+    if task == "auto" and classified and few:
+        task = "classification"
     if task == "classification" or (task == "auto" and (two or shown.kind == "boolean")):
         if distinct is None:
             raise ValueError(
@@ -240,9 +253,6 @@ def outcome_rule(
             f"{argument('pos_label', positive)} names the class that is explained, but {TARGET} is "
             f"a quantity: leave it out, or pass {argument('task', 'classification')}"
         )
-    integer = shown.kind == "integer"
-    most = _FEW_CLASSES if integer else 2
-    few = distinct is not None and len(distinct) <= most and np.all(distinct == np.rint(distinct))
     if task == "auto" and distinct is not None and few:
         listed = ", ".join(f"{value:g}" for value in distinct)
         what = "integers with only" if integer else "only"

@@ -279,6 +279,7 @@ def read_data(
     task: Task = "auto",
     pos_label: object = None,
     counted: bool = False,
+    classified: bool = False,
     identifiers: Identifiers = "drop",
     prefit: bool = False,
     beside: Mapping[str, object] | None = None,
@@ -335,7 +336,9 @@ def read_data(
         complete, kept = kept, ~gone
         kept[kept] = True if complete is None else complete
     n_rows = table.n_rows if kept is None else len(kept)
-    outcome = read_outcome(y, n_rows, kept, task=task, positive=pos_label, counted=counted)
+    outcome = read_outcome(
+        y, n_rows, kept, task=task, positive=pos_label, counted=counted, classified=classified
+    )
     if target is not None:
         # columns of pyarrow do not know their names
         outcome = replace(outcome, name=target)

@@ -25,7 +25,11 @@ from dfi._models.cluster import is_cluster_learner
 from dfi._models.crossfit import split_data
 from dfi._models.distribution import LocationScale, distribution_outcome
 from dfi._models.fits import Cache, Fits, Scale
-from dfi._models.learners import check_learner_suits_outcome, resolve_learner
+from dfi._models.learners import (
+    check_learner_suits_outcome,
+    predicts_classes,
+    resolve_learner,
+)
 from dfi._models.parallel import Workers
 from dfi._models.pseudo import require_every_row
 from dfi._models.seeds import Seeds
@@ -137,6 +141,7 @@ def prepare(
             f"{argument('cv', 'prefit')} and leave {argument('loss')} at 'auto'"
         )
     times = take_times(given)
+    given["classified"] = not isinstance(estimator, str | type) and predicts_classes(estimator)
     given["counted"] = chosen is not None and chosen.domain == "positive"
     watch: Watch = partial(progress_bar, progress)
     facts: Mapping[str, object] = {}

@@ -131,6 +131,7 @@ def open_stream(
     task: Task = "auto",
     pos_label: object = None,
     counted: bool = False,
+    classified: bool = False,
     watch: Watch = unwatched,
 ) -> Stream:
     one_of("missing", missing, ("indicator", "error", "drop"))
@@ -154,6 +155,7 @@ def open_stream(
         task=task,
         positive=pos_label,
         counted=counted,
+        classified=classified,
     )
     # the classes themselves are looked at before the rows are read again
     rule.outcome(np.arange(max(2, len(rule.labels)), dtype=np.float64))
