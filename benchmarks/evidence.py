@@ -331,6 +331,11 @@ def _figures(mean: np.ndarray, error: np.ndarray | None = None) -> str:
     return ", ".join(f"{value:.2f} ({e:.2f})" for value, e in zip(mean, error, strict=True))
 
 
+def without_samples(known: Mapping[str, Any], cells: Iterable[str]) -> list[str]:
+    """Return the laws of which there is no sample."""
+    return [cell for cell in cells if not known.get(cell)]
+
+
 def write_page(page: Path, parts: Mapping[str, list[str]]) -> None:
     """Put tables between their marks on the page."""
     text = page.read_text()
@@ -374,6 +379,12 @@ def main(arguments: list[str] | None = None) -> None:
         folder / "intervals.json", intervals.CELLS, seeds_of("intervals"),
         lambda cell, seed: intervals.intervals_of(cell, seed, n=120 if given.quick else 500),
     )  # fmt: skip
+    lacking = {
+        "sobol": without_samples(tests, CELLS[:2]),
+        "semi": without_samples(tests, SETTINGS),
+        "lists": without_samples(tests, CELLS) + without_samples(kept, CELLS),
+        "intervals": without_samples(spans, intervals.CELLS),
+    }
     parts = {
         "sobol": table_of_tests(tests, CELLS[:2]),
         "semi": table_of_tests(tests, SETTINGS),
@@ -382,7 +393,10 @@ def main(arguments: list[str] | None = None) -> None:
     }
     print("\n\n".join("\n".join(lines) for lines in parts.values()))
     if given.page and not given.quick:
-        write_page(PAGE, parts)
+        for name, cells in lacking.items():
+            if cells:
+                print(f"\n{name}: the page keeps its table, as there are no samples of {cells}")
+        write_page(PAGE, {name: part for name, part in parts.items() if not lacking[name]})
 
 
 if __name__ == "__main__":

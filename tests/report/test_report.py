@@ -243,7 +243,7 @@ def test_writing_is_all_or_nothing(build, tmp_path, monkeypatch):
     ("value", "text"),
     [
         (0.0, "0"),
-        (12345.6, "12,346"),
+        (12345.6, "12,350"),
         (-3.14159, "−3.142"),
         (0.012345, "0.0123"),
         (1e-9, "1.00e−09"),
@@ -258,6 +258,7 @@ def test_numbers_as_people_read_them(value, text):
 def test_percentages_p_values_and_ticks():
     assert percent(0.256) == "26 %"
     assert percent(0.0256) == "2.6 %"
+    assert percent(0.0997) == "10 %"
     assert percent(-0.0256) == "−2.6 %"
     assert percent(-0.0003) == "0.0 %"
     assert p_value(1e-5) == "< 0.001"

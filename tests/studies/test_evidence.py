@@ -140,6 +140,16 @@ def test_the_page_has_a_place_for_every_table(tmp_path):
         evidence.write_page(page, {"unknown": []})
 
 
+def test_page_keeps_tables_whose_samples_are_missing(tmp_path, monkeypatch, capsys):
+    page = tmp_path / "page.md"
+    page.write_text(evidence.PAGE.read_text())
+    before = page.read_text()
+    monkeypatch.setattr(evidence, "PAGE", page)
+    evidence.main([str(tmp_path / "samples"), "--only", "--page"])
+    assert page.read_text() == before
+    assert "intervals: the page keeps its table" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize("cell", intervals.CELLS[:2])
 def test_truths_of_intervals_hold_in_a_large_sample(cell):
     """Slow twins: a column drawn anew given the others, a latent coordinate drawn anew."""

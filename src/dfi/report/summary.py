@@ -620,7 +620,9 @@ def leading_sentence(row: Plain, target: str | None, spec: Mapping[str, object])
     elif (row["latent"] or 0.0) < 0:
         text += "; all of it comes from correlated features"
     elif row["own"] is not None and row["own"] <= _NEARLY_ALL:
-        text += f"; {percent(row['own'])} of it its own, the rest from correlated features"
+        text += (
+            f"; {percent(row['own'])} of it from the feature itself, the rest from correlated ones"
+        )
     if row["missing"] is not None:
         text += f"; missing in {percent(row['missing'])} of the rows"
     return f"{text}."

@@ -26,7 +26,7 @@ def number(value: float | None) -> str:
     if size >= 1e7 or size < 1e-4:
         text = f"{value:.2e}"
     elif size >= 1000:
-        text = f"{value:,.0f}"
+        text = f"{round(value, 3 - math.floor(math.log10(size))):,.0f}"
     else:
         text = f"{value:.4g}" if size >= 1 else f"{value:.3g}"
     return text.replace("-", "−")
