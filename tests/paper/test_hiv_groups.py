@@ -63,7 +63,7 @@ def test_study_writes_its_files(small, tmp_path):
     assert page.count("met") + page.count("missed") >= 4
     assert "2 fake groups" in page
     assert page.count("Verdict: **") == 2
-    sums = [float(found) for found in re.findall(r"sum of shares ([0-9.]+)", page)]
+    sums = [float(found) for found in re.findall(r"sum of shares (\d+\.\d+)", page)]
     assert len(sums) == 2
     assert all(0.7 < found < 1.5 for found in sums)
 
