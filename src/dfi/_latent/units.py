@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from dfi._data.problem import Blocks
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -60,7 +62,8 @@ def group_overlap(transport: FittedTransport, scored: Scores, task: Task) -> dic
     dependence that is left between atoms, one below 1 interactions between them.
     """
     folds = [fold for fold in task.folds if fold.repeat == 0]
-    apart = replace(task, folds=folds, targets=None, transport_error="ignore", advance=None)
+    blocks = Blocks(task.columns, None, len(task.columns))
+    apart = replace(task, folds=folds, blocks=blocks, transport_error="ignore", advance=None)
     atoms = transport.plain_scores(apart).latent_by_repeat[0] @ transport.membership(task.columns)
     joint = scored.known.latent_by_repeat[0] @ score_membership(transport, task)
     ratios = {}

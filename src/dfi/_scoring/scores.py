@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from dfi._data.columns import Column
-    from dfi._data.problem import Target
+    from dfi._data.problem import Blocks, Target
     from dfi._data.source import RowSource
     from dfi._data.table import Table
     from dfi._data.weights import Weights
@@ -93,11 +93,10 @@ class Task:
     ``settled`` tells that these are further rows of a sample, whose first rows have settled nodes
     and differences. ``transport_error="auto"`` is the Hermite short cut with differences on
     a sample of the rows beside it. The ``seed`` is for random encoders and the jackknife's groups.
-    ``units`` are groups of columns, where these are disentangled in place of columns; ``targets``
-    sets of units that are scored as one, where groups overlap. ``additive`` scores
-    single units all the same: their parts of what is explained add up, and targets get shares of
-    them. ``factors`` (folds, scores) are those of the calibrated form where they are known, as for
-    refits of the transport.
+    ``blocks`` are what is disentangled, the columns of the table where there are none. With
+    ``additive`` single units are scored even where they have targets: their parts of what is
+    explained add up, and targets get shares of them. ``factors`` (folds, scores) are those of the
+    calibrated form where they are known, as for refits of the transport.
     Scores are differences of the ``loss``.
     """
 
@@ -113,8 +112,7 @@ class Task:
     seed: np.random.SeedSequence
     n_jobs: int | None = None
     advance: Advance | None = None
-    units: tuple[Column, ...] | None = None
-    targets: tuple[Target, ...] | None = None
+    blocks: Blocks | None = None
     additive: bool = False
     factors: Floats | None = None
     loss: Loss = SQUARED_ERROR
@@ -138,7 +136,11 @@ class Task:
 
     @property
     def columns(self) -> tuple[Column, ...]:
-        return self.table.columns if self.units is None else self.units
+        return self.table.columns if self.blocks is None else self.blocks.columns
+
+    @property
+    def targets(self) -> tuple[Target, ...] | None:
+        return None if self.blocks is None else self.blocks.targets
 
     @property
     def names(self) -> tuple[str, ...]:

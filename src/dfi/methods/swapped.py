@@ -294,7 +294,7 @@ class _Walk:
             transport_error=method.transport_error if aware else "ignore",
             seed=law.child("transport"),
             n_jobs=law.workers.n_jobs,
-            units=relation.data.blocks.columns,
+            blocks=replace(relation.data.blocks, targets=None),
             loss=relation.loss,
             readings=LineModels(),
         )
