@@ -81,6 +81,10 @@ class LineModels:
             self._read[key] = predictor, model
         return self._read[key][1]
 
+    def __reduce__(self) -> tuple[type[LineModels], tuple[()]]:
+        # Whoever is sent these reads the models that they need.
+        return LineModels, ()
+
 
 @dataclass(frozen=True)
 class Task:
