@@ -87,6 +87,12 @@ def test_periods_are_days_of_their_first_moment():
     assert everyday.spec()["days"] == ["c"]
 
 
+def test_years_of_four_digits_may_span_centuries():
+    found, everyday = read([f"{k % 12 + 1}/{20 + k % 9}/{1850 + 2 * k}" for k in range(N)])
+    assert everyday.days == ("c",)
+    assert column(found)[0] == (dt.date(1850, 1, 20) - EPOCH).days
+
+
 def test_dates_that_may_be_read_in_two_ways_are_refused():
     early = [dt.date(2020, 1 + k % 12, 1 + k % 11) for k in range(N)]
     for year in ("%Y", "%y"):

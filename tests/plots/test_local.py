@@ -45,7 +45,9 @@ def test_axes_in_axes_out(kind, monkeypatch):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("page", ["default", "dark_background"])
+@pytest.mark.parametrize(
+    "page", ["default", pytest.param("dark_background", marks=pytest.mark.full)]
+)
 def test_wide_tables_and_hostile_names_are_drawn(kind, page):
     names = [f"a long name of $measurement$ {k} <b>_panel^{k % 7}\n" for k in range(200)]
     with plt.style.context(page):
