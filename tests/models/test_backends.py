@@ -133,8 +133,8 @@ CALLS = {
 }
 
 
-SLOWER = ("groups", "knothe")
-NAMES = [pytest.param(name, marks=pytest.mark.slow) if name in SLOWER else name for name in CALLS]
+LONGER = {"default": pytest.mark.full, "groups": pytest.mark.slow, "knothe": pytest.mark.slow}
+NAMES = [pytest.param(name, marks=LONGER.get(name, ())) for name in CALLS]
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -181,7 +181,9 @@ class Bar:
         pass
 
 
-@pytest.mark.parametrize("name", ["default", "categories", "copula"])
+@pytest.mark.parametrize(
+    "name", [pytest.param("default", marks=pytest.mark.full), "categories", "copula"]
+)
 def test_the_caller_tells_the_progress_of_tasks_that_left(name, far, monkeypatch):
     monkeypatch.setattr(_progress, "tqdm", Bar)
     monkeypatch.setattr(Bar, "shown", [])
