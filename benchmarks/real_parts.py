@@ -465,9 +465,13 @@ def main() -> None:
                 table, rows, arguments.parts, folder=arguments.folder / tag, learner=arguments.learner
             )  # fmt: skip
             key = f"{table.item}, {rows} rows"
+            try:
+                figures = summarise(reference, parts)
+            except ValueError as nothing:  # no score is large enough: the other tables go on
+                print(nothing, flush=True)
+                continue
             found[key] = {
-                "half": arguments.half, "kind": table.kind, "rows": rows, "code": tag,
-                **summarise(reference, parts),
+                "half": arguments.half, "kind": table.kind, "rows": rows, "code": tag, **figures,
             }  # fmt: skip
             print(real_lines({key: found[key]}, head=key == next(iter(found))), flush=True)
     print(real_lines(found, mean=True))
