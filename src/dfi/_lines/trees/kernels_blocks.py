@@ -315,18 +315,20 @@ class Leaving(NamedTuple):
 
     Those of tree ``t`` are ``line[first[t]:end[t]]``; ``own`` (trees, n_lines) are the values of
     the rows' own leaves, which the other lines have throughout, or one row of zeros where all
-    lines are walked.
+    lines are walked; ``level`` (n_lines,) is their sum over the trees.
     """
 
     line: NDArray[np.uint32]
     first: NDArray[np.int64]
     end: NDArray[np.int64]
     own: Floats
+    level: Floats
 
 
 def all_lines(n_lines: int, n_trees: int) -> Leaving:
     first, end = np.zeros(n_trees, np.int64), np.full(n_trees, n_lines)
-    return Leaving(np.arange(n_lines, dtype=np.uint32), first, end, np.zeros((1, n_lines)))
+    every = np.arange(n_lines, dtype=np.uint32)
+    return Leaving(every, first, end, np.zeros((1, n_lines)), np.zeros(n_lines))
 
 
 def lines_for(n_lines: int, d: int, n_trees: int) -> NDArray[np.uint32]:
@@ -349,7 +351,8 @@ def leaving_of(
     own, end = np.empty((count, n)), np.zeros((d, count + 1), np.int64)
     memory = np.empty(d), np.empty(d, np.uint64)
     find_leaving(nodes, trees.start, columns, centred, half, steepness, *memory, line, end, own)
-    return [Leaving(line[j], end[j, :-1], end[j, 1:], own) for j in range(d)]
+    level = own.sum(axis=0)
+    return [Leaving(line[j], end[j, :-1], end[j, 1:], own, level) for j in range(d)]
 
 
 @Kernel
@@ -439,11 +442,9 @@ def arena_moments(
     # Left of a split is closed: along a falling coordinate it is t >= b, which is t > b-.
     slack = law.below
     for k in range(n_lines):
-        last[k] = 0.0
+        last[k] = leaving.level[k]
     for tree in range(leaving.end.size):
         own = leaving.own[tree if tree < len(leaving.own) else 0]
-        for k in range(n_lines):
-            left_value[k] = own[k]
         first = np.uint64(leaving.first[tree])
         n_here = np.uint64(leaving.end[tree]) - first
         for k in range(n_here):
@@ -451,6 +452,7 @@ def arena_moments(
             line[k] = i
             upper[k] = high[i]
             at[i] = low[i]
+            left_value[i] = own[i]
         stack[0, 0], stack[0, 1], stack[0, 2] = nodes.roots[first_tree + tree], 0, n_here
         top = 1
         while top > 0:
@@ -482,8 +484,9 @@ def arena_moments(
             if n_lower > end:
                 stack[top, 0], stack[top, 1], stack[top, 2] = lower_child, end, n_lower
                 top += 1
-        for k in range(n_lines):
-            last[k] += left_value[k]
+        for k in range(n_here):
+            i = leaving.line[first + k]
+            last[i] += left_value[i] - own[i]
     for s in range(n_shifts):
         for k in range(n_lines):
             f_t, h_t = evaluate_coordinate(law, high[k] + shifts[s])
