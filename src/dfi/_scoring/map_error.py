@@ -67,6 +67,7 @@ built for a block of rows at a time; of large components over a sample of the ro
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -296,6 +297,13 @@ def _positive_forms(rows: Floats, roots: Floats, left: Floats, right: Floats) ->
 
 def cauchy_factors(roots: Floats) -> Floats:
     """Return ``u`` of shape (k, d) with ``u.T @ u = 1 / (roots[a] + roots[b])`` to rounding."""
+    return _factors(np.asarray(roots, dtype=np.float64).tobytes())
+
+
+@lru_cache(maxsize=16)
+def _factors(buffer: bytes) -> Floats:
+    """Return the factors of some roots; one call asks dozens of times for the same ones."""
+    roots: Floats = np.frombuffer(buffer, dtype=np.float64)
     scale = np.sqrt(2.0 * roots)
     values, vectors = np.linalg.eigh(np.outer(scale, scale) / (roots[:, None] + roots[None, :]))
     kept = values > TRUNCATION * values[-1]

@@ -954,6 +954,9 @@ def _spread(root: Floats, vectors: Floats, values: Floats) -> Floats:
 
 def _eigensystem(root: Floats) -> tuple[Floats, Floats]:
     """Return eigenvectors (d, d) and eigenvalues (d,) of ``root.T @ root``."""
+    if root.shape[0] > root.shape[1]:
+        # the triangle has the same ones, and no left vectors of all rows are found
+        root = np.asarray(np.linalg.qr(root, mode="r"), dtype=np.float64)
     _, singular, right = np.linalg.svd(root, full_matrices=root.shape[0] < root.shape[1])
     eigenvalues = np.zeros(root.shape[1])
     eigenvalues[: len(singular)] = singular**2
