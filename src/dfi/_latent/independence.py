@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy import stats
+from scipy.special import ndtr
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.metrics import roc_auc_score
 
@@ -47,7 +48,8 @@ pairs: the area is known to .01 there, and a split takes half a second."""
 FAR = 0.5
 r"""One split is enough, too, where its area is below :math:`.5 + FAR/\sqrt n`, as in four of five
 independent tables: the verdict was that of three splits in all of 300 tables (100 and 400 rows,
-independent and t copulas)."""
+independent and t copulas). So is one half of it: of 144 tables (100 to 2000 rows; independent, t
+copulas, parabolas, products) 47 stopped there, and both halves told no dependence in any."""
 
 SHOWN = 3
 """Pairs that are named, at most, each with an area of its own."""
@@ -121,8 +123,9 @@ def independence(
     moved = np.where(signal, owner, -1)
     once = len(rows) >= ONCE_ROWS and len(pairs) >= MOST_PAIRS
     reached = chance_auc(len(rows))
-    areas = [_area(scaled, moved, pairs, generator)]
-    if not once and areas[0] > 0.5 + FAR * (reached - 0.5):
+    far = 0.5 + FAR * (reached - 0.5)
+    areas = [_area(scaled, moved, pairs, generator, far)]
+    if not once and areas[0] > far:
         areas += [_area(scaled, moved, pairs, generator) for _ in range(REPEATS - 1)]
     found = float(np.mean(areas))
     named: dict[tuple[int, int], float] = {}
@@ -148,8 +151,13 @@ def independence(
     )
 
 
-def _area(rows: Floats, moved: Ints, pairs: Ints, generator: np.random.Generator) -> float:
-    """Return the area under the curve of a classifier, each half by one of the other half."""
+def _area(
+    rows: Floats, moved: Ints, pairs: Ints, generator: np.random.Generator, far: float = 0.0
+) -> float:
+    """Return the area under the curve of a classifier, each half by one of the other half.
+
+    Where that of one half is below ``far`` the other one is not asked.
+    """
     order = generator.permutation(len(rows))
     tables = []
     for half in np.array_split(order, 2):
@@ -174,6 +182,8 @@ def _area(rows: Floats, moved: Ints, pairs: Ints, generator: np.random.Generator
         areas.append(
             roc_auc_score(which, model.decision_function(_of_pairs(np.vstack(test), chosen)))
         )
+        if areas[0] < far:
+            break
     return float(np.mean(areas))
 
 
@@ -189,6 +199,6 @@ def kolmogorov_distances(latent: Floats) -> Floats:
     steps, found = np.arange(n + 1) / n, np.empty(latent.shape[1])
     # one after the other: of many rows all columns at once are five copies of the table
     for j, column in enumerate(latent.T):
-        probability = stats.norm.cdf(np.sort(column))
+        probability = ndtr(np.sort(column))
         found[j] = np.maximum(steps[1:] - probability, probability - steps[:-1]).max()
     return found
