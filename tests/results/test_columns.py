@@ -22,6 +22,7 @@ from dfi.results.columns import (
     page_cells,
     written,
 )
+from dfi.results.numbers import FIGURE_SPACE
 
 SAMPLE = dfi.datasets.m1(120, d=3)
 TABLES = {
@@ -115,3 +116,24 @@ def test_texts_write_intervals_behind_values():
     printed = written(UNITS, ROWS, "print", interval="95 % interval")
     assert list(printed) == ["share (95 % interval)", "score (95 % interval)", "se", "p_adj"]
     assert printed["p_adj"] == ["<0.001", "0.250"]
+
+
+@pytest.mark.parametrize(("scale", "heading"), [(1e9, "score / 1e9"), (1e-9, "score / 1e-9")])
+@pytest.mark.parametrize("place", ["print", "notebook", "terminal", "markdown", "page"])
+def test_scores_far_from_one_are_written_in_powers_of_ten(place, scale, heading):
+    rows = [
+        {"score": 9.27 * scale, "ci_low": 7.2 * scale, "ci_high": 11.9 * scale, "se": 1.2 * scale},
+        {"score": -0.039 * scale, "ci_low": -0.04 * scale, "ci_high": 0.02 * scale, "se": None},
+    ]
+    texts = {head.partition(" (")[0]: cells for head, cells in written(UNITS, rows, place).items()}
+    assert texts[heading][0].replace(FIGURE_SPACE, " ").strip().startswith("9.2")
+    assert "e" not in "".join(texts[heading])
+    assert rows[0]["score"] == 9.27 * scale
+
+
+def test_scores_of_ordinary_size_are_written_as_they_are():
+    rows = [{"score": 978.0, "ci_low": 659.0, "ci_high": 1402.0, "se": 171.0}]
+    assert list(written(UNITS, rows, "print")) == ["score (interval)", "se"]
+    # of sizes that no power of ten brings together, each has its own
+    rows = [{"score": value, "se": value} for value in (1e12, 1e-3, 2e-3)]
+    assert next(iter(written(UNITS, rows, "page"))) == "score"

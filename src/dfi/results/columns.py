@@ -28,6 +28,7 @@ from dfi.results.numbers import (
     number,
     p_value,
     plain,
+    power_of_ten,
     probability,
     text_table,
     with_intervals,
@@ -348,11 +349,18 @@ def written(
     interval: str = "interval",
     headings: Mapping[str, str] | None = None,
 ) -> dict[str, list[str]]:
+    """Return the texts of each column under its heading; large amounts in powers of ten."""
     found: dict[str, list[str]] = {}
     columns = known(schema, rows, place)
+    amounts = [key for c in columns if c.kind == "amount" for key in (c.key, *c.ends)]
+    power = power_of_ten(_number(row, key) for row in rows for key in amounts)
+    if power:
+        rows = [row | {key: _scaled(row, key, power) for key in amounts} for row in map(dict, rows)]
     in_print = place == "print"
     for column in columns:
         heading = column.key if in_print else (headings or {}).get(column.key, column.heading)
+        if power and column.kind == "amount":
+            heading = f"{heading} / 1e{power}"
         if column.ends and place != "page":
             heading = f"{heading} ({interval})"
             found[heading] = _with_ends(column, rows, place)
@@ -368,6 +376,11 @@ def _number(row: Row, key: str) -> float | None:
     if not isinstance(value, int | float) or not math.isfinite(value):
         return None
     return float(value)
+
+
+def _scaled(row: Row, key: str, power: int) -> float | None:
+    value = _number(row, key)
+    return None if value is None else value / 10.0**power
 
 
 def _values(rows: Sequence[Row], key: str) -> list[float | None]:

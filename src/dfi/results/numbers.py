@@ -47,6 +47,16 @@ def decimals(values: Iterable[float | None]) -> int | None:
     return 2 - math.floor(math.log10(sizes[len(sizes) // 2]))
 
 
+def power_of_ten(values: Iterable[float | None]) -> int:
+    """Return the power of 1000, as one of 10, that makes numbers readable; 0 if they are."""
+    known = [value for value in values if value is not None and math.isfinite(value)]
+    largest = max(map(abs, known), default=0.0)
+    if largest == 0 or 1e-4 <= largest < 1e7:
+        return 0
+    power = 3 * math.floor(math.log10(largest) / 3)
+    return 0 if decimals(value / 10.0**power for value in known) is None else power
+
+
 def plain(value: float | None, places: int | None, *, thousands: str = "") -> str:
     """Return a number with a number of decimals, in powers of ten for None; a dash if unknown."""
     if value is None or not math.isfinite(value):
