@@ -247,8 +247,8 @@ def without_rows(X: Frame, gone: np.ndarray) -> Frame:
 
 def _reader(column: nw.Series[Native]) -> Reader | None:
     kind = column.dtype
-    # periods of pandas have no type of their own in narwhals
-    period = kind == nw.Unknown and "period" in str(column.to_native().dtype)
+    # periods of pandas have no type of their own in narwhals, and neither have gaps of pyarrow
+    period = kind == nw.Unknown and "period" in str(getattr(column.to_native(), "dtype", ""))
     if period or kind in (nw.Duration, nw.Datetime, nw.Date, nw.Time):
         return Reader("days")
     if kind not in (nw.String, nw.Object):
