@@ -214,7 +214,7 @@ def test_saved_results_keep_components(tmp_path):
         assert back.spec == result.spec
 
 
-def test_files_from_before_components_load(tmp_path):
+def test_files_without_components_are_refused(tmp_path):
     X, y = data()
     path = explain(X, y).save(tmp_path / "new.dfi")
     old = tmp_path / "old.dfi"
@@ -229,9 +229,8 @@ def test_files_from_before_components_load(tmp_path):
             if name != "manifest.json" and name not in gone:
                 target.writestr(name, source.read(name))
     assert dropped
-    result = dfi.load(old)
-    assert result.components is None
-    assert not result.unrelated.any()
+    with pytest.raises(ValueError, match="'components' is missing"):
+        dfi.load(old)
 
 
 def test_words_in_text_page_and_compact_table():

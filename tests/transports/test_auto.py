@@ -314,5 +314,5 @@ def test_vine_missing_is_one_pip_line(monkeypatch):
 @pytest.mark.parametrize("error", ["derived", "finite-difference"])
 def test_sensitivity_needs_straight_lines(error):
     sample = dfi.datasets.m1(100, d=2)
-    with pytest.raises(ValueError, match=f"transport_error='{error}' is about straight lines, "):
+    with pytest.raises(ValueError, match=f"transport_error='{error}' needs straight lines, "):
         dfi.explain(sample.X, sample.y, transport="entropic", transport_error=error)

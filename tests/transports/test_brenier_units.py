@@ -141,10 +141,10 @@ def test_refits_predict_their_rows_as_the_model_does(monkeypatch):
     frame, asked = mixed(120).assign(b=lambda t: np.exp(t["b"])), []
     score = BrenierUnits._scores
 
-    def watched(self, task, prepared, joints, law):
+    def watched(self, task, prepared, law):
         own = prepared[0][0].predict(self.points(task.matrix))
         asked.append((self.margins, own - task.folds[0].predictors[0](task.matrix)))
-        return score(self, task, prepared, joints, law)
+        return score(self, task, prepared, law)
 
     monkeypatch.setattr(BrenierUnits, "_scores", watched)
     transport = Brenier(penalty=0.1, margins=True)
