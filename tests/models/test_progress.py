@@ -114,10 +114,8 @@ def test_a_few_rows_tell_how_long_all_of_them_take(monkeypatch):
     X = rng.standard_normal((100, 2))
     fits = dfi.methods.prepare(X, X[:, 0], estimator="linear", cv=2)
     task = Task(
-        folds=fits.halves, table=fits.table, y=fits.outcome.values, weights=fits.weights,
-        rows=fits.rows, constant=fits.constant, form="cross", options=dfi.Quadrature(),
-        transport_error="ignore", seed=np.random.SeedSequence(0),
-    )  # fmt: skip
+        fits, fits.halves, fits.data.blocks, "cross", dfi.Quadrature(), transport_error="ignore"
+    )
     found = stages.seconds_ahead(Transport(), task, fits.halves)
     assert set(rows) == {16, 48}
     # reading the clock is a tick too

@@ -5,15 +5,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from dfi._data.table import read_table
 from dfi._data.weights import Weights
-from dfi._lines.choose import Quadrature
 from dfi._models.crossfit import FoldModels
 from dfi._scoring.jackknife import N_GROUPS, deal_groups, thin, with_transport_error
 from dfi._scoring.kernel import entropic_scores
-from dfi._scoring.scores import Task
 from dfi.transports.curved import JACKKNIFE_ROWS, Custom, curve_scores
 from dfi.transports.entropic import EntropicOT
+from tests.scoring.tasks import task_of
 
 N = JACKKNIFE_ROWS + 30
 
@@ -49,24 +47,14 @@ def weighted_task(kind):
     y = regression(X) + generator.standard_normal(N)
     # heavy where the regression is steep, and every second row: those that thinning leaves out
     mass = np.where(np.abs(X[:, 1]) > 1, 7.0, 1.0) + 2.0 * (np.arange(N) % 2)
-    return Task(
-        folds=[FoldModels(0, np.arange(N), (regression,), np.random.SeedSequence(0))],
-        table=read_table(X),
-        y=y,
-        weights=Weights(mass, kind),
-        rows=np.arange(N),
-        constant=np.zeros(2, bool),
-        form="loco",
-        options=Quadrature(),
-        transport_error="derived",
-        seed=np.random.SeedSequence(4),
-    )
+    folds = [FoldModels(0, np.arange(N), (regression,), np.random.SeedSequence(0))]
+    return task_of(folds, X, y, Weights(mass, kind), seed=7)
 
 
 def thinned_scores(task, keep):
     """Return both kinds of scores of every second row, the transport fitted on ``keep``."""
-    X = task.table.matrix
-    fitted = Custom(Triangular()).fit_matrix(X[keep], task.weights.take(keep), task.constant)
+    X = task.matrix
+    fitted = Custom(Triangular()).fit_matrix(X[keep], task.weights.take(keep), task.fits.constant)
     test = np.arange(0, N, 2)
     fold = FoldModels(0, test, (regression,), np.random.SeedSequence(0))
     found = curve_scores(replace(task, folds=[fold]), fitted, latent=fitted.encode(X))
@@ -78,10 +66,10 @@ def test_thinned_rows_keep_their_own_weights(kind):
     """Refits are compared on every second row of a large table, each with what it counts."""
     task = weighted_task(kind)
     design = Custom(Triangular())
-    transport = design.fit_matrix(task.table.matrix, task.weights, task.constant)
+    transport = design.fit_matrix(task.matrix, task.weights, task.fits.constant)
     found = transport.score(task)
     # the second child of the seed deals the rows into groups
-    groups = deal_groups(N, N_GROUPS, np.random.SeedSequence(4).spawn(2)[1])
+    groups = deal_groups(N, N_GROUPS, task.fits.child("transport").spawn(2)[1])
     whole = thinned_scores(task, np.arange(N))
     by_row = [thinned_scores(task, np.flatnonzero(groups != g)) - whole for g in range(N_GROUPS)]
     compared = task.weights.take(np.arange(0, N, 2))
@@ -89,7 +77,7 @@ def test_thinned_rows_keep_their_own_weights(kind):
     psi = -(N_GROUPS - 1) * (change - change.mean(axis=0))
     squares = np.mean([compared.standard_error(rows) ** 2 for rows in by_row], axis=0)
     noise = (1 - len(compared.values) / N) * (N_GROUPS - 1) ** 2 * squares
-    latent = transport.encode(task.table.matrix)
+    latent = transport.encode(task.matrix)
     plain = curve_scores(task, transport, latent=latent)
     for name, columns in (("latent", slice(0, 2)), ("attributed", slice(2, 4))):
         before = getattr(plain, name)
@@ -107,13 +95,13 @@ def test_thinned_rows_keep_their_own_weights(kind):
 def test_scores_under_refitted_kernels_are_weighted_by_the_rows_explained(kind):
     """A fold that leaves the first rows out: the others must keep their own weights."""
     task = weighted_task(kind)
-    X, rows = task.table.matrix, np.arange(21, 81)
+    X, rows = task.matrix, np.arange(21, 81)
     fold = FoldModels(0, rows, (regression,), np.random.SeedSequence(0))
-    task = replace(task, folds=[fold], rows=rows)
+    task = task_of([fold], X, task.y, task.weights, seed=7)
     design = EntropicOT(epsilon=5.0, n_targets=64, min_size=1, tol=1e-9)
 
     def solved(kept):
-        return design.fit_matrix(X[kept], task.weights.take(kept), task.constant)
+        return design.fit_matrix(X[kept], task.weights.take(kept), task.fits.constant)
 
     def scored(kept):
         return entropic_scores(task, solved(kept).kernel, atom_rows=kept, halves=[])
@@ -123,7 +111,7 @@ def test_scores_under_refitted_kernels_are_weighted_by_the_rows_explained(kind):
         return (mass * np.hstack([result.latent, result.attributed])).sum(axis=0) / mass.sum()
 
     found = solved(rows).score(task)
-    groups = deal_groups(len(rows), N_GROUPS, np.random.SeedSequence(4).spawn(1)[0])
+    groups = deal_groups(len(rows), N_GROUPS, task.fits.child("transport").spawn(1)[0])
     change = np.stack([means(rows[groups != g]) - means(rows) for g in range(N_GROUPS)])
     psi = -(N_GROUPS - 1) * (change - change.mean(axis=0))
     plain, weights = scored(rows), task.weights.take(rows)
@@ -137,21 +125,14 @@ def test_rows_of_weight_zero_leave_no_trace(which):
     """Not in the groups, nor among the thinned rows, where they once stood alone."""
     task = weighted_task("frequency")
     counted = np.arange(N) % 2 == 1 if which == "every second row" else np.arange(N) < 30
-    task = replace(task, weights=Weights(counted * task.weights.values, "frequency"))
+    weights = Weights(counted * task.weights.values, "frequency")
+    task = task_of(task.folds, task.matrix, task.y, weights)
     rows = np.flatnonzero(counted)
     fold = replace(task.folds[0], test=np.arange(len(rows)))
-    dropped = replace(
-        task,
-        folds=[fold],
-        table=read_table(task.table.matrix[rows]),
-        y=task.y[rows],
-        weights=task.weights.take(rows),
-        rows=np.arange(len(rows)),
-        seed=np.random.SeedSequence(4),
-    )
+    dropped = task_of([fold], task.matrix[rows], task.y[rows], task.weights.take(rows))
     design = Custom(Triangular())
     found, alone = (
-        design.fit_matrix(each.table.matrix, each.weights, each.constant).score(each)
+        design.fit_matrix(each.matrix, each.weights, each.fits.constant).score(each)
         for each in (task, dropped)
     )
     for name in ("latent", "attributed"):

@@ -84,8 +84,8 @@ def explain_diagnostics(
     totals = None
     if instead:
         found["covariance_instead"] = instead
-    found |= transport.diagnostics(transport.owner(task.columns))
-    components = unit_components(task.columns, transport)
+    found |= transport.diagnostics(transport.owner(task.blocks.columns))
+    components = unit_components(task.blocks.columns, transport)
     if components is not None:
         found["n_components"] = len(components)
         found["largest_component"] = max(map(len, components))
@@ -121,16 +121,16 @@ def check_result(
     influence = scored.attributed @ membership
     totals = score_totals(
         influence, scored.latent, gained, names, weights,
-        n_latent=scored.latent.shape[1], square=task.loss.is_square,
+        n_latent=scored.latent.shape[1], square=task.fits.loss.is_square,
         times_counted=times_counted(task),
     )  # fmt: skip
-    latent = transport.draw(task.table.matrix[scored.rows], np.random.default_rng(seed))
+    latent = transport.draw(task.matrix[scored.rows], np.random.default_rng(seed))
     floor: NoiseFloor | None = None
     below: tuple[str, ...] = ()
     predictions: list[tuple[Ints, Predict]]
     if reason is None:
         probed = probed_table(
-            task.table, task.columns, scored.rows, weights, task.constant,
+            task.fits.table, task.blocks.columns, scored.rows, weights, task.fits.constant,
             named_seed(seed, "noise floor"),
         )  # fmt: skip
         folds = _some_folds(task, probed.n_columns, transport.n_latent, seed)
@@ -145,19 +145,20 @@ def check_result(
     else:
         predictions = held_out_predictions(task)
     fidelity = None if not transport.returns_rows else model_fidelity(
-        predictions, task.table.matrix, task.weights, latent, weights.values, transport.decode,
+        predictions, task.matrix, task.weights, latent, weights.values, transport.decode,
         named_seed(seed, "fidelity"), transport.drawn_as_one,
         lambda orders: transport.undecoded(task.matrix, scored.rows[orders]),
     )  # fmt: skip
     if fidelity is not None and totals.square and task.by_unit:
         totals = replace(totals, interaction=fidelity.interaction)
-    owner = transport.owner(task.columns)
-    carries = np.ones(len(task.columns), dtype=np.bool_)
+    columns = task.blocks.columns
+    owner = transport.owner(columns)
+    carries = np.ones(len(columns), dtype=np.bool_)
     if task.by_unit:
-        carries = carrying(weights.mean(scored.latent @ transport.membership(task.columns)))
+        carries = carrying(weights.mean(scored.latent @ transport.membership(columns)))
     left = independence(latent, seed, owner, carries)
     told = left.as_dict()
-    pairs = [[task.columns[unit].name for unit in pair] for pair in left.pairs]
+    pairs = [[columns[unit].name for unit in pair] for pair in left.pairs]
     tried = ""
     if left.dependent and say:
         tried = other_transport(design, scored, task, named_seed(seed, "auto"))

@@ -31,11 +31,11 @@ def codes(task: Task, scores: Floats) -> Finding | None:
     leading = {task.names[k] for k in np.flatnonzero(found >= MATTERS * max(found.sum(), 1e-300))}
     names = [
         column.name
-        for column in task.table.columns
+        for column in task.fits.table.columns
         if column.kind != "categorical"
         and column.width == 1
         and column.name in leading
-        and is_code(task.table.matrix[:, column.positions[0]])
+        and is_code(task.matrix[:, column.positions[0]])
     ]
     if not names:
         return None

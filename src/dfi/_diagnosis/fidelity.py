@@ -227,12 +227,12 @@ def keeping_variance(
 
 def _variance_ratio(transport: FittedTransport, task: Task, seed: np.random.SeedSequence) -> float:
     """Return the variance of predictions at latents drawn apart over that at all rows."""
-    latent = transport.draw(task.matrix[task.rows], np.random.default_rng(seed))
+    matrix, weights, rows = task.matrix, task.weights, task.fits.rows
+    latent = transport.draw(matrix[rows], np.random.default_rng(seed))
     found = model_fidelity(
-        [(task.rows, predict) for _, predict in held_out_predictions(task)],
-        task.matrix, task.weights,
-        latent, task.weights.take(task.rows).values, transport.decode, named_seed(seed, "apart"),
-        transport.drawn_as_one, lambda orders: transport.undecoded(task.matrix, task.rows[orders]),
+        [(rows, predict) for _, predict in held_out_predictions(task)], matrix, weights,
+        latent, weights.take(rows).values, transport.decode, named_seed(seed, "apart"),
+        transport.drawn_as_one, lambda orders: transport.undecoded(matrix, rows[orders]),
         most=KEPT_DRAWS,
     )  # fmt: skip
     return 1.0 if found is None else max(found.variance_ratio, 1e-300)

@@ -79,15 +79,15 @@ def other_transport(
     design: Transport, scored: Scores, task: Task, seed: np.random.SeedSequence
 ) -> str:
     """Say what ``transport="auto"`` would do with the same rows."""
-    if task.columns != task.table.columns:
+    if task.blocks.columns != task.fits.table.columns:
         return "No other transport takes groups as units"
     auto = argument("transport", "auto")
     call = worded("dfi.sensitivity(X, y)", "dfi sensitivity")
     compare = f"{call} shows what depends on the transport"
-    if len(scored.rows) * np.count_nonzero(~task.constant) ** 2 > TRIED:
+    if len(scored.rows) * np.count_nonzero(~task.fits.constant) ** 2 > TRIED:
         return f"{auto} chooses a map by the data. {compare}"
-    matrix, weights = task.table.matrix[scored.rows], task.weights.take(scored.rows)
-    choice = Auto().choose(matrix, weights, task.constant, task.table.columns, seed)
+    matrix, weights = task.matrix[scored.rows], task.weights.take(scored.rows)
+    choice = Auto().choose(matrix, weights, task.fits.constant, task.fits.table.columns, seed)
     if choice.design.name == design.name:
         return f"{auto} would choose the same transport: {choice.reasons[-1]}. {compare}"
     return f"{auto} would choose {choice.design.name!r}: {'; '.join(choice.reasons)}. {compare}"

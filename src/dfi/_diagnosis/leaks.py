@@ -40,7 +40,7 @@ def leaks(task: Task) -> Finding | None:
     if len(counted) < FEWEST_LEAKED:
         return None
     y = task.y[counted]
-    names = [column.name for column in task.table.columns if _tells(task, column, counted, y)]
+    names = [column.name for column in task.fits.table.columns if _tells(task, column, counted, y)]
     if not names:
         rows = counted[np.unique(np.linspace(0, len(counted) - 1, MOST_ROWS).astype(np.intp))]
         return _leaked_sum(task, rows) or _leaked_order(task, rows)
@@ -64,10 +64,10 @@ def _leaked_order(task: Task, rows: Ints) -> Finding | None:
     ranks = _centred(rankdata(y))
     left = {
         column.name: _left(
-            _centred(rankdata(task.table.matrix[rows, column.positions[0]]))[:, None], ranks
+            _centred(rankdata(task.matrix[rows, column.positions[0]]))[:, None], ranks
         )
-        for column in task.table.columns
-        if column.width == 1 and not task.constant[column.positions[0]]
+        for column in task.fits.table.columns
+        if column.width == 1 and not task.fits.constant[column.positions[0]]
     }
     ordered = [name for name, part in left.items() if part <= 1.0 - LEAKED_SHARE]
     names = ordered or [name for name, part in left.items() if part <= 1.0 - NEARLY]
@@ -92,10 +92,10 @@ def _centred(values: Floats) -> Floats:
 
 def _leaked_sum(task: Task, rows: Ints) -> Finding | None:
     """Say which columns tell the outcome by a linear combination, all but a thousandth of it."""
-    varying = np.flatnonzero(~task.constant)
+    varying = np.flatnonzero(~task.fits.constant)
     if len(varying) > MOST_LEAKED:
         return None
-    X = task.table.matrix[np.ix_(rows, varying)]
+    X = task.matrix[np.ix_(rows, varying)]
     X = X - X.mean(axis=0)
     X /= np.maximum(np.sqrt(np.mean(X**2, axis=0)), 1e-300)
     y = _centred(task.y[rows])
@@ -117,7 +117,7 @@ def _leaked_sum(task: Task, rows: Ints) -> Finding | None:
         if _left(X[:, fewer], y) <= 1.0 - LEAKED_SHARE:
             chosen = fewer
     told = {int(varying[place]) for place in chosen}
-    names = [c.name for c in task.table.columns if told.intersection(c.positions)]
+    names = [c.name for c in task.fits.table.columns if told.intersection(c.positions)]
     few = len(names) == 1
     they, how = ("it", "straight line") if few else ("them", "linear combination")
     return Finding(
@@ -146,11 +146,11 @@ def _tells(task: Task, column: Column, rows: Ints, y: Floats) -> bool:
     if column.kind == "categorical":
         if column.width * LEAKED_ROWS > len(rows) or not np.all((y == 0.0) | (y == 1.0)):
             return False
-        codes = column.decode(task.table.matrix[:, list(column.positions)][rows])
+        codes = column.decode(task.matrix[:, list(column.positions)][rows])
         return len(np.unique(codes)) == len(np.unique(2 * codes + y))
     if column.width > 1:
         return False
-    values = task.table.matrix[rows, column.positions[0]]
+    values = task.matrix[rows, column.positions[0]]
     low, high = int(y.argmin()), int(y.argmax())
     wide = y[high] - y[low]
     slope = (values[high] - values[low]) / wide

@@ -281,12 +281,12 @@ def _along_probes(
         )
         # noise is what two models do not agree about: its factor in the calibrated form is 1
         influence[part, moving], _, moments = scores_along(
-            models, lines, task.y[rows], nodes, form=task.form, loss=task.loss
+            models, lines, task.y[rows], nodes, form=task.form, loss=task.fits.loss
         )
         found.append(moments)
     mass = task.weights.values[np.concatenate([rows for rows, _, _ in folds])]
     share = mass / mass.sum()
-    half_slope = task.loss.half_slope if task.loss.has_generator else np.asarray
+    half_slope = task.fits.loss.half_slope if task.fits.loss.has_generator else np.asarray
     first, last = (
         LineMoments(
             half_slope(np.concatenate([moments[end].mean for moments in found])),

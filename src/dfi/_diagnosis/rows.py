@@ -204,23 +204,25 @@ def ruling_cells(
     fits: Fits, transport: FittedTransport, rows: Ints, task: Task, told: Collection[str]
 ) -> list[Finding]:
     """Report rows with most of a latent coordinate's variance, unless already ``told``."""
-    matrix, weights = task.table.matrix[rows], task.weights.take(rows)
+    matrix, weights = task.matrix[rows], task.weights.take(rows)
     latent = transport.draw(matrix, np.random.default_rng(fits.child("diagnosis")))
     varied = [
         column.name not in told
         and any(len(np.unique(matrix[:, place])) > MOST_LEVELS for place in column.positions)
-        for column in task.columns
+        for column in task.blocks.columns
     ]
-    owner = transport.owner(task.columns)
+    owner = transport.owner(task.blocks.columns)
     steps = np.sqrt(weights.values)[:, None] * (latent - weights.mean(latent))
     # one gap rules its own indicator, and does nobody harm
     for place, unit in enumerate(owner):
-        column = task.columns[unit]
+        column = task.blocks.columns[unit]
         if column.fill is not None:
             steps[matrix[:, column.positions[-1]] > 0.0, place] = 0.0
     found = []
     for row, coordinates in _ruled(steps, np.array(varied)[owner]).items():
-        about = tuple(dict.fromkeys(task.columns[owner[place]].name for place in coordinates))
+        about = tuple(
+            dict.fromkeys(task.blocks.columns[owner[place]].name for place in coordinates)
+        )
         most = max(coordinates.values())
         found.append(
             Finding(

@@ -186,9 +186,9 @@ class Totals:
 
 def times_counted(task: Task) -> int:
     """Return the largest number of scores that a unit is part of."""
-    if task.by_unit or not task.targets:
+    if task.by_unit or not task.blocks.targets:
         return 1
-    units = [unit for target in task.targets for unit in target.units]
+    units = [unit for target in task.blocks.targets for unit in target.units]
     return int(np.bincount(units).max())
 
 

@@ -23,16 +23,16 @@ def score_membership(transport: FittedTransport, task: Task) -> Floats:
 
     Of Shapley values, units that several targets hold are divided evenly between them.
     """
-    varying = transport.membership(task.columns)
-    if task.targets is None:
+    varying = transport.membership(task.blocks.columns)
+    if task.blocks.targets is None:
         return varying
     if task.by_unit:
-        holds = np.zeros((varying.shape[1], len(task.targets)))
-        for place, target in enumerate(task.targets):
+        holds = np.zeros((varying.shape[1], len(task.blocks.targets)))
+        for place, target in enumerate(task.blocks.targets):
             holds[list(target.units), place] = 1.0
         return np.asarray(varying @ (holds / np.maximum(holds.sum(axis=1, keepdims=True), 1.0)))
     units = set(np.flatnonzero(varying.any(axis=0)).tolist())
-    kept = [bool(units.intersection(target.units)) for target in task.targets]
+    kept = [bool(units.intersection(target.units)) for target in task.blocks.targets]
     return np.eye(len(kept))[kept]
 
 
@@ -61,19 +61,20 @@ def group_overlap(transport: FittedTransport, scored: Scores, task: Task) -> dic
     For independent atoms :math:`\max_a \psi_a \le \psi_G \le \sum_a \psi_a`: a ratio above 1 shows
     dependence that is left between atoms, one below 1 interactions between them.
     """
+    columns, targets = task.blocks.columns, task.blocks.targets or ()
     folds = [fold for fold in task.folds if fold.repeat == 0]
-    blocks = Blocks(task.columns, None, len(task.columns))
+    blocks = Blocks(columns, None, len(columns))
     apart = replace(task, folds=folds, blocks=blocks, transport_error="ignore", advance=None)
-    atoms = transport.plain_scores(apart).latent_by_repeat[0] @ transport.membership(task.columns)
+    atoms = transport.plain_scores(apart).latent_by_repeat[0] @ transport.membership(columns)
     joint = scored.known.latent_by_repeat[0] @ score_membership(transport, task)
     ratios = {}
-    for target, score in zip(task.targets or (), joint, strict=True):
+    for target, score in zip(targets, joint, strict=True):
         total = float(atoms[list(target.units)].sum())
         if len(target.units) > 1 and total > 0:
             ratios[target.name] = float(score) / total
-    held = sorted({unit for target in task.targets or () for unit in target.units})
+    held = sorted({unit for target in targets for unit in target.units})
     return {
-        "atoms": {task.columns[unit].name: float(atoms[unit]) for unit in held},
+        "atoms": {columns[unit].name: float(atoms[unit]) for unit in held},
         "of_atoms": ratios,
     }
 
@@ -84,10 +85,11 @@ def undetected_scores(transport: FittedTransport, scored: Scores, task: Task) ->
     Half of the bound on the squared multiple correlation of its component with the rest, times
     the sum of all scores (:mod:`dfi._estimates.components`).
     """
-    bound = np.zeros(len(task.columns))
+    columns, targets = task.blocks.columns, task.blocks.targets
+    bound = np.zeros(len(columns))
     if transport.missed is not None:
-        np.maximum.at(bound, transport.owner(task.columns), transport.missed)
-    if task.targets is not None:
-        bound = np.array([bound[list(target.units)].max(initial=0.0) for target in task.targets])
+        np.maximum.at(bound, transport.owner(columns), transport.missed)
+    if targets is not None:
+        bound = np.array([bound[list(target.units)].max(initial=0.0) for target in targets])
     total = max(0.0, float(scored.latent_by_repeat.mean(axis=0).sum()))
     return np.asarray(0.5 * total * bound)

@@ -242,7 +242,7 @@ def explained_parts(
         delayed(_walked)(fold_lines(fold, task).models, fold.test, *given, one)
         for fold, one in zip(task.folds, seeds, strict=True)
     )
-    found = list(in_parallel(tasks, task.n_jobs, threads=True, here=True))
+    found = list(in_parallel(tasks, task.fits.workers.n_jobs, threads=True, here=True))
     # what is explained of every row, and the parts of those that were drawn
     _, explained, total_by_repeat = pool(task.folds, [one.explained for one in found], mass)
     inside = [replace(fold, test=np.intersect1d(fold.test, rows[drawn])) for fold in task.folds]
@@ -268,7 +268,7 @@ def explained_parts(
     directed = known.attributed - known.latent @ received.T if transport.shares_variance else 0.0
     attributed = moved + directed
     crossed = np.zeros_like(latent)
-    if task.loss.is_square:
+    if task.fits.loss.is_square:
         coded = transport.draw(task.matrix[rows], generator)
         crossed = _crossed(coded, found, task.folds, unit_of, weights)
     return Parts(
@@ -358,7 +358,7 @@ def _walked(
     """Return the explained loss of each row of a fold, and its parts."""
     y, mass = task.y[test], task.weights.values[test]
     values = [model.predict(task.matrix[test]) for model in models]
-    explained = explained_rows(task.form, y, values, level, mass, task.loss)
+    explained = explained_rows(task.form, y, values, level, mass, task.fits.loss)
     own = np.intersect1d(test, drawn)
     at = np.searchsorted(test, own)
     levels = [level] * len(models)
@@ -366,7 +366,7 @@ def _walked(
         levels = [float(np.average(values[0], weights=mass if mass.any() else None))]
     psi, latent = local_values(models, own, rows, standing, task, transport, rank, seed)
     few = [value[at] for value in values]
-    slopes = path_slopes(task.form, task.loss, y[at], few, level)
+    slopes = path_slopes(task.form, task.fits.loss, y[at], few, level)
     parts = np.zeros(psi.shape[1:])
     left = explained[at].copy()
     for value, middle, slope, of_model in zip(few, levels, slopes, psi, strict=True):

@@ -88,13 +88,13 @@ def ticket_groups(task: Task, seed: np.random.SeedSequence) -> TicketGroups | No
 
 def dealt_groups(task: Task, seed: np.random.SeedSequence) -> Ints:
     """Return a group for every row that the transport was fitted on."""
-    weights = task.weights.take(task.rows)
+    weights = task.weights.take(task.fits.rows)
     # rows of weight 0 belong to no group: one of them alone would have no mean
     counted = np.flatnonzero(weights.values)
-    groups = np.zeros(len(task.rows), dtype=np.intp)
+    groups = np.zeros(len(task.fits.rows), dtype=np.intp)
     scored = None
     if task.sample is not None:
-        at = np.searchsorted(task.rows, task.explained)
+        at = np.searchsorted(task.fits.rows, task.explained)
         scored = np.searchsorted(counted, at[weights.values[at] > 0])
     groups[counted] = dealt(weights.take(counted), seed, scored, most=_group_count(task))
     return groups
@@ -102,7 +102,7 @@ def dealt_groups(task: Task, seed: np.random.SeedSequence) -> Ints:
 
 def _group_count(task: Task) -> int:
     """Return how many groups refits leave out: a refit of many columns takes seconds."""
-    return N_GROUPS if np.sum(~task.constant) <= WIDE_COLUMNS else WIDE_GROUPS
+    return N_GROUPS if np.sum(~task.fits.constant) <= WIDE_COLUMNS else WIDE_GROUPS
 
 
 def deal_groups(n: int, n_groups: int, seed: np.random.SeedSequence) -> Ints:

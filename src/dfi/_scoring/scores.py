@@ -25,22 +25,21 @@ from dfi._scoring.error import (
 from dfi._scoring.forms import Measure, ScoreForm, Stretch, calibration_factor
 from dfi._scoring.lines import LineScores, Passes, latent_scores, row_sample, tilt_sensitivity
 from dfi._scoring.sensitivity import checked_rows, differenced_sensitivity, gradient_products
-from dfi.losses import SQUARED_ERROR, Loss
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from dfi._data.columns import Column
-    from dfi._data.problem import Blocks, Target
+    from dfi._data.problem import Blocks
     from dfi._data.source import RowSource
-    from dfi._data.table import Table
     from dfi._data.weights import Weights
     from dfi._lines.base import LineModel
     from dfi._models.crossfit import FoldModels
+    from dfi._models.fits import Fits
     from dfi._models.predictor import Predictor
     from dfi._scoring.error import Nodes
     from dfi._scoring.geometry import Geometry
     from dfi._types import Advance, Bools, Floats, Ints
+    from dfi.losses import Loss
 
 TransportError = Literal["auto", "derived", "finite-difference", "jackknife", "ignore"]
 """How the transport's own error enters the standard errors; ``"auto"`` checks the short cut."""
@@ -88,71 +87,59 @@ class LineModels:
 
 @dataclass(frozen=True)
 class Task:
-    """Everything that scoring needs besides the transport.
+    """What scoring needs besides the transport: the fits, and what is asked of them.
 
-    The transport was fitted on ``rows``, or on the rows of a ``population``: a table that is large,
-    or not in memory, where ``place_of`` are the places in it of the rows that are;
-    ``sample`` are the rows that are explained, where these are not all, with the rows of the
-    ``folds`` among them. ``constant`` are the columns that do not vary among the fitted rows.
-    ``settled`` tells that these are further rows of a sample, whose first rows have settled nodes
-    and differences. ``transport_error="auto"`` is the Hermite short cut with differences on
-    a sample of the rows beside it. The ``seed`` is for random encoders and the jackknife's groups.
-    ``blocks`` are what is disentangled, the columns of the table where there are none. With
-    ``additive`` single units are scored even where they have targets: their parts of what is
-    explained add up, and targets get shares of them. ``factors`` (folds, scores) are those of the
-    calibrated form where they are known, as for refits of the transport.
-    Scores are differences of the ``loss``.
+    The transport was fitted on the rows of the ``fits``, or on those of a ``population``: a table
+    that is large, or not in memory. ``sample`` are the rows that are explained, where these are not
+    all, with the rows of the ``folds`` among them. ``settled`` tells that these are further rows of
+    a sample, whose first rows have settled nodes and differences. ``transport_error="auto"`` is the
+    Hermite short cut with differences on a sample of the rows beside it. ``blocks`` are what is
+    disentangled. With ``additive`` single units are scored even where they have targets: their
+    parts of what is explained add up, and targets get shares of them. ``factors`` (folds, scores)
+    are those of the calibrated form where they are known, as for refits of the transport.
     """
 
+    fits: Fits
     folds: Sequence[FoldModels]
-    table: Table
-    y: Floats
-    weights: Weights
-    rows: Ints
-    constant: Bools
+    blocks: Blocks
     form: ScoreForm
     options: Quadrature
     transport_error: TransportError
-    seed: np.random.SeedSequence
-    n_jobs: int | None = None
     advance: Advance | None = None
-    blocks: Blocks | None = None
     additive: bool = False
     factors: Floats | None = None
-    loss: Loss = SQUARED_ERROR
     readings: LineModels = field(default_factory=LineModels, repr=False, compare=False)
     sample: Ints | None = None
     settled: bool = False
     population: RowSource | None = None
-    place_of: Ints | None = None
 
     @property
     def matrix(self) -> Floats:
-        return self.table.matrix
+        return self.fits.data.matrix
+
+    @property
+    def y(self) -> Floats:
+        return self.fits.data.y
+
+    @property
+    def weights(self) -> Weights:
+        return self.fits.data.weights
 
     @property
     def explained(self) -> Ints:
-        return self.rows if self.sample is None else self.sample
+        return self.fits.rows if self.sample is None else self.sample
 
     @property
     def n_fitted(self) -> int:
-        return len(self.rows) if self.population is None else self.population.n_rows
-
-    @property
-    def columns(self) -> tuple[Column, ...]:
-        return self.table.columns if self.blocks is None else self.blocks.columns
-
-    @property
-    def targets(self) -> tuple[Target, ...] | None:
-        return None if self.blocks is None else self.blocks.targets
+        return len(self.fits.rows) if self.population is None else self.population.n_rows
 
     @property
     def names(self) -> tuple[str, ...]:
-        return tuple(unit.name for unit in self.targets or self.columns)
+        return tuple(unit.name for unit in self.blocks.targets or self.blocks.columns)
 
     @property
     def by_unit(self) -> bool:
-        return self.targets is None or self.additive
+        return self.blocks.targets is None or self.additive
 
     @property
     def fixed(self) -> bool:
@@ -161,16 +148,17 @@ class Task:
     @property
     def places(self) -> Ints:
         """The places of the explained rows in the population."""
-        if self.place_of is not None:
-            return self.place_of[self.explained]
-        return np.searchsorted(self.rows, self.explained)
+        places = self.fits.data.places
+        if places is not None:
+            return places[self.explained]
+        return np.searchsorted(self.fits.rows, self.explained)
 
     @property
     def total(self) -> float:
         """The effective number of observations that the transport was fitted on."""
         if self.population is not None:
             return self.population.total
-        return self.weights.take(self.rows).total
+        return self.weights.take(self.fits.rows).total
 
     @property
     def share(self) -> float:
@@ -181,15 +169,17 @@ class Task:
 
     @property
     def measure(self) -> Measure:
-        return Measure(self.form, self.loss, self.options.memory, self.advance)
+        return Measure(self.form, self.fits.loss, self.options.memory, self.advance)
 
     def names_at(self, positions: Ints) -> list[str]:
         """Return the names of some columns of the matrix."""
-        names = self.table.matrix_names
+        names = self.fits.table.matrix_names
         return [names[k] for k in positions]
 
     def child(self, number: int) -> np.random.SeedSequence:
-        return np.random.SeedSequence(self.seed.entropy, spawn_key=(*self.seed.spawn_key, number))
+        """Return a seed for random encoders, or for the jackknife's groups."""
+        seed = self.fits.child("transport")
+        return np.random.SeedSequence(seed.entropy, spawn_key=(*seed.spawn_key, number))
 
 
 @dataclass(frozen=True)
@@ -494,16 +484,13 @@ def pooled_scores(
     jobs = (
         delayed(_score_fold)(
             lines, points[lines.fold.test], task.y[lines.fold.test], mass[lines.fold.test], size,
-            geometry, passes, form=task.form, loss=task.loss, error=task.transport_error,
+            geometry, passes, form=task.form, loss=task.fits.loss, error=task.transport_error,
             gradient_step=gradient_step,
         )
         for lines, size in zip(prepared, sizes, strict=True)
     )  # fmt: skip
-    results = list(
-        in_parallel(
-            jobs, task.n_jobs, threads=True, advance=task.advance, steps=rows_held_out(task.folds)
-        )
-    )
+    steps, n_jobs = rows_held_out(task.folds), task.fits.workers.n_jobs
+    results = list(in_parallel(jobs, n_jobs, threads=True, advance=task.advance, steps=steps))
     calibration = calibrate(
         task, [result.influence for result in results], [result.product for result in results]
     )
@@ -633,7 +620,7 @@ def _settled(
         tasks = (
             delayed(latent_scores)(
                 lines.models, points[which], prediction, weights.values[which], geometry,
-                form=task.form, loss=task.loss,
+                form=task.form, loss=task.fits.loss,
                 passes=replace(passes, seed=unspent(lines.kernel_seed), advance=None),
             )
             for lines, prediction, which in zip(
@@ -641,7 +628,7 @@ def _settled(
             )
         )  # fmt: skip
         steps = [len(rows) for rows in checked.rows]
-        found = in_parallel(tasks, task.n_jobs, threads=True, steps=steps)
+        found = in_parallel(tasks, task.fits.workers.n_jobs, threads=True, steps=steps)
         return np.concatenate([scores.influence for scores in found])
 
     nodes, error = settle_nodes(

@@ -416,23 +416,15 @@ class Disentangled(Method):
 
         fitted = fit(design)
         task = Task(
-            folds=models,
-            table=fits.table,
-            y=fits.outcome.values,
-            weights=fits.weights,
-            rows=fits.rows,
-            constant=fits.constant,
-            form=ahead.form,
-            options=self.quadrature,
-            transport_error=self.transport_error,
-            seed=fits.child("transport"),
-            n_jobs=fits.workers.n_jobs,
-            advance=advance,
-            blocks=blocks,
+            fits,
+            models,
+            blocks,
+            ahead.form,
+            self.quadrature,
+            self.transport_error,
+            advance,
             additive=self.additive,
-            loss=fits.loss,
             population=ahead.source,
-            place_of=fits.data.places,
         )
         transport, instead = keeping_variance(fitted, task, fits.child("kept"), fit)
         return transport, task, instead
@@ -477,7 +469,7 @@ class Disentangled(Method):
             splits = splits_needed(fits, scores, membership) if paired else 0
             seed = fits.child("parts")
             parts: Parts | None = None
-            if not splits and task.by_unit and task.loss.has_generator:
+            if not splits and task.by_unit and task.fits.loss.has_generator:
                 parts = explained_parts(replace(task, folds=models), transport, of_models, seed)
                 if extrapolates:
                     smaller_parts = explained_parts(lesser, transport, of_smaller, seed, of_models)
@@ -624,7 +616,7 @@ def _part(
         "degenerate": degenerate,
         "unrelated": unrelated,
         "undetected": undetected_scores(transport, scores, task)[: len(owned)] * unrelated,
-        "components": unit_components(task.columns, transport),
+        "components": unit_components(task.blocks.columns, transport),
         "diagnostics": diagnostics,
         "specification": specification,
         "quality": quality,

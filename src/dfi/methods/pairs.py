@@ -206,12 +206,12 @@ class _Pairs:
         if len(rows) > MOST_ROWS and first.weights.dependence is None:
             chosen = sampled_order(len(rows), MOST_ROWS, first.child("pairs", "rows"))
             rows = np.sort(rows[chosen])
-        task = replace(task, sample=rows if len(rows) < len(task.rows) else None)
+        task = replace(task, sample=rows if len(rows) < len(task.fits.rows) else None)
         tasks = []
         for member in members:
             folds = restricted(held_apart(member, crossed=crossed), rows)
             folds = tuple(fold for fold in folds if len(fold.test))
-            tasks.append(replace(task, folds=folds, y=member.outcome.values))
+            tasks.append(replace(task, fits=member, folds=folds))
         held = np.unique(np.concatenate([fold.test for fold in tasks[0].folds]))
         tasks = [replace(one, sample=held) for one in tasks]
         units = tuple(latent_units(transport, one) for one in tasks)
@@ -303,7 +303,9 @@ class _Pairs:
             )
             for number, (fold, models) in enumerate(zip(task.folds, readings, strict=True))
         )  # fmt: skip
-        found: list[_Fold] = list(in_parallel(jobs, task.n_jobs, threads=True, here=True))
+        found: list[_Fold] = list(
+            in_parallel(jobs, task.fits.workers.n_jobs, threads=True, here=True)
+        )
         mass, level = task.weights.values, float(self.space.share @ task.y[task.explained])
         whole, beyond, explained = [], [], []
         for fold, one in zip(task.folds, found, strict=True):
@@ -312,7 +314,7 @@ class _Pairs:
             beyond.append(_influence(task, y, one.values, one.beyond))
             values = list(one.values) if task.form in CROSSED else [one.values[0]]
             explained.append(
-                explained_rows(task.form, y, values, level, mass[fold.test], task.loss)
+                explained_rows(task.form, y, values, level, mass[fold.test], task.fits.loss)
             )
         rows, latent, by_repeat = pool(task.folds, beyond, mass)
         weights = task.weights.take(rows)

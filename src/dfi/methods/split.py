@@ -184,7 +184,7 @@ def _unique(fits: Fits, task: Task, projected: Task, additive: Additive) -> _Uni
     explained, mass = task.explained, task.weights.values
     points = task.matrix[explained]
     share = mass[explained] / mass[explained].sum()
-    units = [np.array(column.positions) for column in task.columns]
+    units = [np.array(column.positions) for column in task.blocks.columns]
     laws = [_residuals(points, share, own) for own in units]
     changes, values, parts = [], [], []
     for number, fold in enumerate(task.folds):

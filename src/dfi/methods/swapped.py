@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 
 from dfi._data import source
-from dfi._data.levels import constant_columns
 from dfi._diagnosis.fidelity import keeping_variance
 from dfi._latent.units import score_membership
 from dfi._parameters import argument
 from dfi._scoring.forms import CROSSED, ScoreForm
-from dfi._scoring.scores import LineModels, Task, common_gain, gained_rows, pool
+from dfi._scoring.scores import Task, common_gain, gained_rows, pool
 from dfi._scoring.swapped import Corrected, Side, corrected
 from dfi.transports import resolve_transport
 from dfi.transports.base import Transport, TransportChoice
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
     from dfi._data.weights import Weights
     from dfi._models.crossfit import FoldModels
     from dfi._models.fits import Fits
-    from dfi._types import Bools, Floats, Ints
+    from dfi._types import Floats, Ints
     from dfi.methods.disentangled import Disentangled
     from dfi.transports.blocks import BlockTransport
     from dfi.transports.straight import StraightTransport
@@ -187,25 +186,23 @@ def swapped(
 
 
 def _fitted(
-    design: Transport, law: Fits, table: Table, constant: Bools, columns: Sequence[Column]
+    design: Transport, law: Fits, columns: Sequence[Column]
 ) -> StraightTransport | BlockTransport:
     rows = law.rows
     fitted = design.fit_matrix(
-        table.matrix[rows], law.weights.take(rows), constant, columns=columns
+        law.table.matrix[rows], law.weights.take(rows), law.constant, columns=columns
     )
     return cast("StraightTransport | BlockTransport", fitted)
 
 
 @dataclass(frozen=True)
 class _Walk:
-    """What is the same for models of every size: rows, transport and task."""
+    """What is the same for models of every size: the law in the relation's columns, transport."""
 
     method: Disentangled
     law: Fits
     relation: Fits
     shared: Ints | None
-    table: Table
-    constant: Bools
     transport: StraightTransport | BlockTransport
     form: ScoreForm
 
@@ -214,17 +211,16 @@ class _Walk:
         design = resolve_transport(method.transport)
         matrix = recoded(law.table, relation.table)
         table = replace(relation.table, matrix=matrix, present=None, known=None)
-        rows = law.rows
-        constant = constant_columns(matrix, rows[law.weights.values[rows] > 0])
+        law, rows = replace(law, data=replace(law.data, table=table)), law.rows
         columns = relation.data.blocks.columns
         choice = TransportChoice(design)
         if design.chooses:
             choice = design.choose(
-                matrix[rows], law.weights.take(rows), constant, columns, law.child("auto")
+                matrix[rows], law.weights.take(rows), law.constant, columns, law.child("auto")
             )
-        transport = _fitted(choice.design, law, table, constant, columns)
+        transport = _fitted(choice.design, law, columns)
         form = method.form_for(choice.design, relation)
-        return cls(method, law, relation, shared, table, constant, transport, form)
+        return cls(method, law, relation, shared, transport, form)
 
     def _keeping_variance(self, models: Sequence[FoldModels]) -> _Walk:
         """Return the same where the other table's predictions keep their variance, as for one."""
@@ -233,7 +229,7 @@ class _Walk:
             self.transport,
             self._task(self._asked(models), aware=False),
             self.law.child("kept"),
-            lambda design: _fitted(design, self.law, self.table, self.constant, columns),
+            lambda design: _fitted(design, self.law, columns),
         )
         return replace(self, transport=found)
 
@@ -281,22 +277,15 @@ class _Walk:
 
     def _task(self, folds: Sequence[FoldModels], *, aware: bool) -> Task:
         law, relation, method = self.law, self.relation, self.method
+        # no outcome of these rows belongs to the relation; quadrature is checked by it alone
+        outcome = replace(law.outcome, values=_mean_prediction(folds, law.table))
         return Task(
-            folds=folds,
-            table=self.table,
-            # no outcome of these rows belongs to the relation; quadrature is checked by it alone
-            y=_mean_prediction(folds, self.table),
-            weights=law.weights,
-            rows=law.rows,
-            constant=self.constant,
-            form=self.form,
-            options=method.quadrature,
-            transport_error=method.transport_error if aware else "ignore",
-            seed=law.child("transport"),
-            n_jobs=law.workers.n_jobs,
-            blocks=replace(relation.data.blocks, targets=None),
-            loss=relation.loss,
-            readings=LineModels(),
+            replace(law, data=replace(law.data, outcome=outcome), loss=relation.loss),
+            folds,
+            replace(relation.data.blocks, targets=None),
+            self.form,
+            method.quadrature,
+            method.transport_error if aware else "ignore",
         )
 
     def _asked(self, models: Sequence[FoldModels]) -> list[FoldModels]:

@@ -552,7 +552,7 @@ class FittedTransport(ABC):
         return {}
 
     def score(self, task: Task) -> Scores:
-        """Score held-out rows, own error included; it was fitted on ``task.rows``."""
+        """Score held-out rows, own error included; it was fitted on ``task.fits.rows``."""
         return self.finished(self.plain_scores(task), task)
 
     def finished(self, scores: Scores, task: Task) -> Scores:
@@ -618,14 +618,14 @@ def jackknifed(
         if by_ticket is None:
             return scores
         groups = by_ticket(task.places)
-        layout = Layout(task.constant, task.columns, like)
+        layout = Layout(task.fits.constant, task.blocks.columns, like)
         fitted = design.refits(task.population, by_ticket, layout)
         refits = ((cast("Fitted", refit), None) for refit in fitted)
     else:
         of_all = dealt_groups(task, seed)
         if int(of_all.max()) < 1:
             return scores
-        groups = of_all[np.searchsorted(task.rows, task.explained)]
+        groups = of_all[np.searchsorted(task.fits.rows, task.explained)]
         kept = (np.flatnonzero(of_all != g) for g in range(int(of_all.max()) + 1))
         refits = ((refitted(design, task, keep, like), keep) for keep in kept)
     base = rescore(None, None)
@@ -641,8 +641,12 @@ def jackknifed(
 
 def refitted(design: Transport, task: Task, keep: Ints, like: Fitted) -> Fitted:
     """Refit a design to some of the rows, close to the full fit (``like``)."""
-    rows = task.rows[keep]
+    rows = task.fits.rows[keep]
     found = design.fit_matrix(
-        task.matrix[rows], task.weights.take(rows), task.constant, columns=task.columns, like=like
+        task.matrix[rows],
+        task.weights.take(rows),
+        task.fits.constant,
+        columns=task.blocks.columns,
+        like=like,
     )
     return cast("Fitted", found)

@@ -770,19 +770,18 @@ class BlockTransport(FittedTransport):
 
     def targets(self, task: Task) -> tuple[tuple[int, ...], ...]:
         """Return the blocks of each target; without targets every block is one."""
-        if task.by_unit or task.targets is None:
+        targets = task.blocks.targets
+        if task.by_unit or targets is None:
             return tuple((k,) for k in range(len(self.inner.blocks)))
         place = {block.unit: k for k, block in enumerate(self.inner.blocks)}
-        found = (
-            tuple(place[unit] for unit in target.units if unit in place) for target in task.targets
-        )
+        found = (tuple(place[unit] for unit in target.units if unit in place) for target in targets)
         return tuple(target for target in found if target)
 
     def target_names(self, task: Task) -> list[str]:
-        if task.by_unit or task.targets is None:
+        if task.by_unit or task.blocks.targets is None:
             return [block.name for block in self.inner.blocks]
         known = {block.unit for block in self.inner.blocks}
-        return [target.name for target in task.targets if known & set(target.units)]
+        return [target.name for target in task.blocks.targets if known & set(target.units)]
 
     def held(self, task: Task, rows: Ints) -> HeldRows:
         """Return some of the explained rows, by their places in the table."""
@@ -879,7 +878,7 @@ class BlockTransport(FittedTransport):
         read = (delayed(fold_lines)(fold, task) for fold in task.folds)
         prepared = [
             tuple(self.line_model(model) for model in lines.models)
-            for lines in in_parallel(read, task.n_jobs, here=True)
+            for lines in in_parallel(read, task.fits.workers.n_jobs, here=True)
         ]
         law = self.law(task, self.joints(self.targets(task), task.matrix.shape[1]))
         prepared, error = self._settled(task, prepared, law)
@@ -948,7 +947,9 @@ class BlockTransport(FittedTransport):
         )
         steps = rows_held_out(task.folds)
         found = list(
-            in_parallel(jobs, task.n_jobs, threads=True, advance=task.advance, steps=steps)
+            in_parallel(
+                jobs, task.fits.workers.n_jobs, threads=True, advance=task.advance, steps=steps
+            )
         )
         mass = task.weights.values
         calibration = calibrate(
@@ -963,7 +964,7 @@ class BlockTransport(FittedTransport):
             coordinates = law.latent[np.searchsorted(task.explained, rows)]
             pairs = _pooled_pairs(task.folds, found, mass)
             attributed, shares = self._attributed(
-                latent, pairs, coordinates, task.weights.take(rows), task.loss
+                latent, pairs, coordinates, task.weights.take(rows), task.fits.loss
             )
         rules = dict.fromkeys(models[0].rule for models in prepared)
         diagnostics: dict[str, object] = {}
@@ -998,7 +999,7 @@ class BlockTransport(FittedTransport):
         labels = self.block_labels if task.by_unit else np.arange(len(joints))
         prediction = pool(task.folds, [part.prediction for part in found], mass)[1]
         return scores.silenced(
-            unread_coordinates(latent, prediction, task.y[rows], labels, task.loss)
+            unread_coordinates(latent, prediction, task.y[rows], labels, task.fits.loss)
         )
 
     def _attributed(
@@ -1060,7 +1061,9 @@ class BlockTransport(FittedTransport):
         coordinates = self.law(task, ()).latent[np.searchsorted(task.explained, scores.rows)]
         pairs = (found.moved[0], found.moved[1], found.gaps[0], found.gaps[1])
         weights = task.weights.take(scores.rows)
-        attributed, shares = self._attributed(found.law, pairs, coordinates, weights, task.loss)
+        attributed, shares = self._attributed(
+            found.law, pairs, coordinates, weights, task.fits.loss
+        )
         again = replace(scores, latent=found.law, attributed=attributed, attribution=shares)
         return again if scores.unread is None else again.silenced(scores.unread)
 
@@ -1115,8 +1118,9 @@ class BlockTransport(FittedTransport):
             mass = task.weights.values
             if rows is not None:
                 # rows that were left out can lie anywhere where columns are nearly collinear
-                mass = np.where(np.isin(np.arange(len(mass)), task.rows[rows]), mass, 0.0)
-            asked = replace(thinned, weights=replace(task.weights, values=mass))
+                mass = np.where(np.isin(np.arange(len(mass)), task.fits.rows[rows]), mass, 0.0)
+            data = replace(task.fits.data, weights=replace(task.weights, values=mass))
+            asked = replace(thinned, fits=replace(task.fits, data=data))
             # a refit has margins of its own, by which the models' rows are values again
             prepared = [
                 tuple(_of_refits(fitted.line_model(model), task) for model in models)

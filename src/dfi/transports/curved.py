@@ -152,7 +152,7 @@ def curves_of(
 
 def _round_trip(transport: FittedTransport, task: Task) -> float:
     """Return the root mean square of decode(encode(X)) - X in standard deviations."""
-    matrix, weights = task.table.matrix[task.explained], task.weights.take(task.explained)
+    matrix, weights = task.matrix[task.explained], task.weights.take(task.explained)
     # weighted, since rows of weight 0 were not fitted and may lie beyond all that were
     back = transport.decode(transport.encode(matrix, np.random.default_rng(task.child(0))))
     active = transport.active
@@ -228,12 +228,16 @@ class RowCopies:
         copied = [
             replace(fold, test=np.flatnonzero(np.isin(self.rows, fold.test))) for fold in folds
         ]
+        data = replace(
+            task.fits.data,
+            table=replace(task.fits.table, matrix=matrix, present=None),
+            outcome=replace(task.fits.outcome, values=task.y[self.rows]),
+            weights=self.weights,
+        )
         of_copies = replace(
             task,
             folds=copied,
-            table=replace(task.table, matrix=matrix, present=None),
-            y=task.y[self.rows],
-            weights=self.weights,
+            fits=replace(task.fits, data=data),
             advance=None,
         )
         found = curve_scores(of_copies, transport, latent=latent, check=check)
@@ -395,7 +399,7 @@ class _Curves:
             )
             for fold, y in zip(folds, outcomes, strict=True)
         )  # fmt: skip
-        steps, n_jobs = rows_held_out(folds), self.task.n_jobs
+        steps, n_jobs = rows_held_out(folds), self.task.fits.workers.n_jobs
         found = in_parallel(jobs, n_jobs, threads=True, advance=measure.advance, steps=steps)
         return list(found)
 

@@ -194,7 +194,7 @@ class EntropicTransport(FittedTransport):
 
     def plain_scores(self, task: Task) -> Scores:
         n, d = self.kernel.atoms.shape
-        weights = task.weights.take(task.rows)
+        weights = task.weights.take(task.fits.rows)
         counts = weights.values if weights.kind == "frequency" else None
         size = float(np.median(self.effective_sizes(self.kernel.targets, counts)))
         if self.design.split:
@@ -209,7 +209,7 @@ class EntropicTransport(FittedTransport):
                 + ". Attributed scores may be off by more than a tenth",
                 TransportWarning,
             )
-        scores = self._by_kernel(task, task.rows)
+        scores = self._by_kernel(task, task.fits.rows)
         told = {
             **scores.diagnostics,
             "effective_sample_size": size,
@@ -222,12 +222,12 @@ class EntropicTransport(FittedTransport):
     def jackknife(self, scores: Scores, task: Task) -> Scores:
         design = self.design
         coarse = replace(design, n_targets=min(design.n_targets, JACKKNIFE_TARGETS))
-        base = refitted(coarse, task, np.arange(len(task.rows)), self)
+        base = refitted(coarse, task, np.arange(len(task.fits.rows)), self)
         factors = None if scores.calibration is None else scores.calibration.factors
         task = replace(task, factors=factors)
 
         def rescore(refit: EntropicTransport | None, keep: Ints | None) -> Floats:
-            rows = task.rows if keep is None else task.rows[keep]
+            rows = task.fits.rows if keep is None else task.fits.rows[keep]
             fitted = base if refit is None else refit
             return both_means(fitted._by_kernel(task, rows), task)
 

@@ -117,7 +117,7 @@ class StraightTransport(FittedTransport):
         """Read the models of folds as functions of that space."""
         # Prediction releases the interpreter's lock.
         read = (delayed(fold_lines)(fold, task) for fold in folds)
-        lines = list(in_parallel(read, task.n_jobs, here=True))
+        lines = list(in_parallel(read, task.fits.workers.n_jobs, here=True))
         if not self.bends_models:
             return lines
         return [it.with_models(self.line_models(it.models, task.options)) for it in lines]
@@ -169,7 +169,7 @@ class StraightTransport(FittedTransport):
             return found
         lines, y = found.straight, task.y[found.rows]
         return found.silenced(
-            unread_coordinates(lines.influence, lines.prediction, y, labels, task.loss)
+            unread_coordinates(lines.influence, lines.prediction, y, labels, task.fits.loss)
         )
 
     def plain_scores(self, task: Task) -> Scores:
@@ -194,7 +194,7 @@ class StraightTransport(FittedTransport):
     def own_error(self, scores: Scores, task: Task) -> Scores | None:
         """Add the derived terms, or refits if no sensitivity can be trusted."""
         lines, names = scores.straight, task.names_at(self.geometry.active)
-        if not self.correlations.of_sample or self._only_refits(task.loss):
+        if not self.correlations.of_sample or self._only_refits(task.fits.loss):
             found = self.jackknife(scores, task)
             told: Plain = {"sensitivity": {"used": "jackknife"}}
             found = replace(found, diagnostics={**found.diagnostics, **told})
@@ -298,10 +298,11 @@ class StraightTransport(FittedTransport):
         geometry, error = self.geometry, task.transport_error
         if not self.correlations.of_sample:
             refuse_derived(error)
-        if self._only_refits(task.loss):
+        loss = task.fits.loss
+        if self._only_refits(loss):
             if error in STRAIGHT_ONLY:
                 raise ValueError(
-                    f"transport_error={error!r} is not derived for the loss {task.loss.name!r} "
+                    f"transport_error={error!r} is not derived for the loss {loss.name!r} "
                     "under this transport: leave it at 'auto' (here 'jackknife'), or use 'ignore'"
                 )
             error = "ignore"
