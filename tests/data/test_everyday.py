@@ -17,6 +17,10 @@ X = RNG.standard_normal(N)
 DAYS = RNG.integers(0, 900, N)
 START = dt.date(2020, 1, 1)
 EPOCH = dt.date(1970, 1, 1)
+MONTHS = (
+    "january", "february", "march", "april", "may", "june",
+    "july", "august", "september", "october", "november", "december",
+)  # fmt: skip
 Y = X + DAYS / 300 + RNG.standard_normal(N)
 DATES = [START + dt.timedelta(days=int(day)) for day in DAYS]
 SINCE = np.array([(date - EPOCH).days for date in DATES], dtype=float)
@@ -44,12 +48,29 @@ def test_dates_are_days_since_1970(library):
         "day last": [d.strftime("%d.%m.%Y") for d in DATES],
         "two digits": [f"{d.month}/{d.day}/{d:%y}" for d in DATES],
         "at night": [d.strftime("%m/%d/%Y 12:00:00 AM") for d in DATES],
+        "month first": [f"{MONTHS[d.month - 1].title()} {d.day}, {d.year}" for d in DATES],
+        "weekday": [f"{d:%a}, {d.day} {MONTHS[d.month - 1]} {d.year}" for d in DATES],
+        "spreadsheet": [f"{d.day}-{MONTHS[d.month - 1][:3].title()}-{d:%y}" for d in DATES],
+        "named, at night": [f"{MONTHS[d.month - 1][:3]} {d.day} {d.year}, 12:00 AM" for d in DATES],
         "aware": [f"{d.isoformat()}T00:00:00+00:00" for d in DATES],
     }
     for way, values in ways.items():
         frame, everyday = read(values, library)
         assert everyday.days == ("c",), way
         np.testing.assert_allclose(column(frame), SINCE, err_msg=way)
+
+
+def test_months_with_a_year_are_their_first_day():
+    found, everyday = read([f"{MONTHS[d.month - 1].title()} {d.year}" for d in DATES])
+    assert everyday.days == ("c",)
+    np.testing.assert_allclose(column(found), [(d.replace(day=1) - EPOCH).days for d in DATES])
+
+
+def test_words_beside_years_are_no_dates():
+    """Labels that look like months and years, and days that no calendar has."""
+    for texts in ("Spring 2019", "Maybe 3 2019", "Model 2000"):
+        assert read([f"{texts} {k % 4}" for k in range(N)])[1].days == ()
+    assert read([f"{k % 40}-Jun-2018" for k in range(N)])[1].days == ()
 
 
 def test_gaps_among_dates_stay_gaps_and_durations_are_days():
@@ -76,6 +97,17 @@ def test_times_of_day_and_durations_as_text_are_parts_of_a_day(library):
         np.testing.assert_allclose(column(frame), minutes / 1440, err_msg=way)
     mixed = [*ways["minutes"][:-1], "7:30:00"]  # hours and minutes, or minutes and seconds?
     assert read(mixed, library)[1].days == ()
+
+
+def test_times_of_day_with_another_cell_among_them_are_refused():
+    times = [f"{k % 24}:{k % 60:02d}" for k in range(N)]
+    frame = pd.DataFrame({"x": X, "c": [" ", "9.12", *times[2:]]})
+    with pytest.raises(
+        TypeError, match=r"78 of its 79 values are times of day and '9.12' is not: correct it, or"
+    ):
+        dfi.explain(frame, Y, "linear")
+    frame["c"] = frame["c"].replace("9.12", None)
+    assert dfi.explain(frame, Y, "linear").spec["everyday"]["days"] == ("c",)
 
 
 def test_periods_are_days_of_their_first_moment():
@@ -252,6 +284,17 @@ def test_identifiers_are_left_out_and_named(library):
     assert "left out: id (80 different texts in 80 rows)" in str(result)
     with pytest.raises(TypeError, match="'id' has 80 different values"):
         dfi.explain(table, "y", "linear", identifiers="error")
+
+
+@pytest.mark.parametrize("library", FRAMES)
+def test_text_that_differs_wherever_there_is_some_is_left_out(library):
+    """What counts is the rows that have a text, not those without."""
+    notes = [f"seen at {k}" if k % 3 == 0 else None for k in range(N)]
+    _, everyday = read(notes, library)
+    assert everyday.left_out == {"c": "27 different texts in 27 rows"}
+    frame = FRAMES[library]({"x": X, "c": notes})
+    with pytest.raises(TypeError, match="'c' has 27 different values in 27 rows"):
+        dfi.explain(frame, Y, "linear", identifiers="error")
 
 
 def test_a_table_of_identifiers_alone_says_so():

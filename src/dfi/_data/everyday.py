@@ -18,11 +18,13 @@ import numpy as np
 from dfi._data.columns import is_missing
 from dfi._data.frames import as_series, is_series, is_stored_index, is_table, open_frame
 from dfi._data.text import (
+    CLOCK,
     DATE_FORMS,
     LONGEST_SPAN,
     MISSING_MARKS,
     find_dates,
     find_numbers,
+    in_digits,
     is_code,
 )
 
@@ -50,7 +52,6 @@ _DAY = dt.timedelta(days=1)
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 _ISO = "ISO 8601"
 _ISO_DAY = re.compile(r"[12]\d{3}-\d{2}-\d{2}|[12]\d{7}T")
-_CLOCK = re.compile(r"(\d{1,3}):([0-5]\d)(?::([0-5]\d(?:\.\d+)?))?")
 _GAPS = frozenset(
     mark
     for mark in MISSING_MARKS
@@ -138,9 +139,9 @@ NOTHING = Everyday()
 """Of a table that is read as it stands."""
 
 
-def names_rows(n_observed: int, n_rows: int) -> bool:
-    """Return whether a category with this many values identifies the rows, or is free text."""
-    return n_observed > max(_IDENTIFIER_LEVELS, n_rows / 2)
+def names_rows(n_different: int, n_filled: int) -> bool:
+    """Return whether a category of so many values in so many rows names them, or is free text."""
+    return n_different > max(_IDENTIFIER_LEVELS, n_filled / 2)
 
 
 def read_everyday(
@@ -277,9 +278,10 @@ def _why_identifier(
     if reader is None or reader.kind in ("labels", "classes"):
         if kind in (nw.String, nw.Categorical, nw.Enum, nw.Object):
             texts = [cell for cell in _distinct(column) if isinstance(cell, str)]
-            if not names_rows(len(texts), len(column)) or find_numbers(texts) or find_dates(texts):
+            filled = _filled(column)
+            if not names_rows(len(texts), filled) or find_numbers(texts) or find_dates(texts):
                 return ""  # what was meant as numbers or dates is refused, with the way out
-            return f"{len(texts)} different texts in {len(column)} rows"
+            return f"{len(texts)} different texts in {filled} rows"
         if not kind.is_integer() or every.null_count():
             return ""
         values = every.to_numpy()
@@ -300,6 +302,10 @@ def _distinct(column: nw.Series[Native]) -> set[Native]:
         return {cell for cell in set(column.to_list()) if not is_missing(cell)}
     except TypeError:  # lists and the like, which reading the column refuses
         return set()
+
+
+def _filled(column: nw.Series[Native]) -> int:
+    return sum(not is_missing(cell) for cell in column.to_list())
 
 
 def _each(column: nw.Series[Native], reader: Callable[[Native], float | None]) -> Floats:
@@ -324,10 +330,10 @@ def _form_of_dates(texts: set[str]) -> str | None:
     texts = {text for text in texts if _bare(text) not in _GAPS}
     if len(texts) < 3:
         return None
-    clocks = [_CLOCK.fullmatch(text.strip()) for text in texts]
+    clocks = [CLOCK.fullmatch(text.strip()) for text in texts]
     if all(clocks):
         return "clock" if len({found[3] is None for found in clocks if found}) == 1 else None
-    if not re.match(r"\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}", next(iter(texts)).strip()):
+    if not re.match(r"\d{1,4}[-/.]m?\d{1,2}[-/.]\d{1,4}", in_digits(next(iter(texts)).strip())):
         return None
     read = forms_of_dates(texts)
     return next(iter(read)) if len({tuple(moments) for moments in read.values()}) == 1 else None
@@ -351,7 +357,10 @@ def _moment(text: str, form: str) -> dt.datetime | None:
     if form == _ISO and not _ISO_DAY.match(text):
         return None
     try:
-        read = dt.datetime.fromisoformat(text) if form == _ISO else dt.datetime.strptime(text, form)
+        if form == _ISO:
+            read = dt.datetime.fromisoformat(text)
+        else:
+            read = dt.datetime.strptime(in_digits(text), form)
     except ValueError:
         return None
     return read if read.tzinfo else read.replace(tzinfo=dt.UTC)
@@ -368,7 +377,7 @@ def _reader_of_dates(form: str) -> Callable[[Native], float | None]:
         if not isinstance(cell, str):
             return float(cell / _DAY) if isinstance(cell, dt.timedelta) else _since_epoch(cell)
         text = cell.strip()
-        if clock := _CLOCK.fullmatch(text):
+        if clock := CLOCK.fullmatch(text):
             hours, minutes, seconds = (float(part or 0) for part in clock.groups())
             return (hours + minutes / 60 + seconds / 3600) / 24
         moment = _moment(text, form)
@@ -478,7 +487,7 @@ def _spelt_alike(column: nw.Series[Native]) -> str:
     if column.dtype not in (nw.String, nw.Object):
         return ""
     bare = {cell.strip() for cell in _distinct(column) if isinstance(cell, str)}
-    if names_rows(len(bare), len(column)):
+    if names_rows(len(bare), _filled(column)):
         return ""
     words = {word.lower() for word in bare}
     if len(words) == len(bare) or any(words <= answers for answers in _ANSWERS):

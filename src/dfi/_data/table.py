@@ -6,7 +6,7 @@ import dataclasses
 import functools
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
 from scipy import sparse
@@ -264,8 +264,7 @@ def refused_columns(X: Frame) -> dict[str, str]:
             _refuse_infinite([reading])
             if reading.kind == "categorical":
                 _refuse_meant(reading)
-                observed = len(reading.observed())
-                refuse_levels(reading.name, reading.levels(), observed, len(reading))
+                refuse_levels(reading.name, reading.levels(), _counted(reading))
         except (TypeError, ValueError) as error:
             found[str(label)] = str(error)
     return found
@@ -440,8 +439,21 @@ def listed_holes(found: Sequence[str]) -> str:
 def _checked_levels(reading: Reading) -> tuple[object, ...]:
     levels = reading.levels()
     _refuse_meant(reading)
-    check_levels(reading.name, levels, len(reading.observed()), len(reading.values))
+    check_levels(reading.name, levels, _counted(reading))
     return levels
+
+
+class Counted(NamedTuple):
+    """Different values of a column, rows that have one, and all rows."""
+
+    different: int
+    filled: int
+    all: int
+
+
+def _counted(reading: Reading) -> Counted:
+    n = len(reading)
+    return Counted(len(reading.observed()), n - int(np.count_nonzero(reading.gaps)), n)
 
 
 def _refuse_meant(reading: Reading) -> None:
@@ -454,11 +466,8 @@ def refuse_text(name: str, values: Sequence[object]) -> None:
     """Raise if a column of text was meant as numbers or dates, and name the remedies."""
     dates = find_dates(values)
     if dates is not None:
-        days = (
-            f"make days of it, e.g. (pd.to_datetime(X[{name!r}], errors='coerce', utc=True) - "
-            "pd.Timestamp(0, tz='UTC')) / pd.Timedelta(days=1)"
-        )
-        raise _text_error(name, dates.words(), worded(days, dates.remedy()))
+        here = dates.in_pandas(f"X[{name!r}]")
+        raise _text_error(name, dates.words(), worded(here, dates.remedy()))
     found = find_numbers(values)
     if found is not None:
         plain = f"make it numbers, e.g. {found.remedy(f'X[{name!r}]')}"
@@ -473,28 +482,29 @@ def _text_error(name: str, what: str, remedy: str) -> InvalidParameterError:
     return InvalidParameterError(f"Column {name!r} {what}", "X", f"{remedy}, or {classes}.")
 
 
-def check_levels(name: str, levels: Sequence[object], n_observed: int, n_rows: int) -> None:
-    refuse_levels(name, levels, n_observed, n_rows)
+def check_levels(name: str, levels: Sequence[object], rows: Counted) -> None:
+    refuse_levels(name, levels, rows)
     if len(levels) > _MANY_LEVELS:
         warn(
-            f"Column {name!r} has {len(levels)} levels. It gets one score; levels below 1 % of "
-            "the rows are pooled for the transport, never for the model. Pool rare "
+            f"Column {name!r} has {len(levels)} levels. The model sees them all; the transport "
+            "merges those below 1 % of the rows. Merge rare "
             f"ones{worded('', ' with --max-levels')} if the run is slow or the model poor.",
             ManyLevelsWarning,
         )
 
 
-def refuse_levels(name: str, levels: Sequence[object], n_observed: int, n_rows: int) -> None:
-    if names_rows(n_observed, n_rows):
-        raise identifier_error(name, str(n_observed), f" in {n_rows} rows")
-    if len(levels) > _MOST_LEVELS and 8 * n_rows * len(levels) > _MOST_LEVEL_BYTES:
+def refuse_levels(name: str, levels: Sequence[object], rows: Counted) -> None:
+    if names_rows(rows.different, rows.filled):
+        raise identifier_error(name, str(rows.different), f" in {rows.filled} rows")
+    if len(levels) > _MOST_LEVELS and 8 * rows.all * len(levels) > _MOST_LEVEL_BYTES:
+        few = max(2, rows.all // 200)
         pool = worded(
-            f", e.g. rare = X[{name!r}].map(X[{name!r}].value_counts()) < {max(2, n_rows // 200)}; "
+            f", e.g. rare = X[{name!r}].map(X[{name!r}].value_counts()) < {few}; "
             f"X[{name!r}] = X[{name!r}].mask(rare, 'other')",
             " with --max-levels 50",
         )
         raise InvalidParameterError(
-            f"Column {name!r} has {len(levels)} levels in {n_rows} rows, too many to move rows "
+            f"Column {name!r} has {len(levels)} levels in {rows.all} rows, too many to move rows "
             "between them.",
             "X",
             f"Put the rare ones into one level{pool}, or {worded(*DROP)}.",

@@ -11,7 +11,7 @@ import datetime as dt
 import re
 from collections import Counter
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -144,18 +144,54 @@ def _most(counts: Counter[object], found: set[object]) -> int | None:
     return None if n_found == 0 or few else n_found
 
 
+CLOCK = re.compile(r"(\d{1,3}):([0-5]\d)(?::([0-5]\d(?:\.\d+)?))?")
+"""A time of day, or a duration, in hours and minutes."""
+
 DATE_FORMS = tuple(
     day + time
     for day in (
         "%Y-%m-%d", "%Y/%m/%d", "%m/%d/%Y", "%d/%m/%Y", "%d.%m.%Y", "%d-%m-%Y",
-        "%m/%d/%y", "%d/%m/%y",
+        "%m/%d/%y", "%d/%m/%y", "%d-m%m-%Y", "%d-m%m-%y",
     )
     for time in ("", " %H:%M", " %H:%M:%S", " %I:%M %p", " %I:%M:%S %p")
 )  # fmt: skip
-"""How people write dates, apart from ISO 8601."""
+"""How people write dates, apart from ISO 8601; ``m06`` is June (:func:`in_digits`)."""
 
 LONGEST_SPAN = 50 * 365.25
 """Days beyond which years of two digits may be of either century."""
+
+_MONTHS = (
+    "january", "february", "march", "april", "may", "june",
+    "july", "august", "september", "october", "november", "december",
+)  # fmt: skip
+_MONTH_OF = {name[:k]: n for n, name in enumerate(_MONTHS, 1) for k in (3, 4, len(name))}
+_WEEKDAY = r"(?:(?:mon|tues?|wed(?:nes)?|thu(?:rs)?|fri|sat(?:ur)?|sun)(?:day)?\.?,? +)?"
+_MONTH_DAY_YEAR = (
+    r"(?P<month>[a-z]{3,9})\.?(?: +(?P<day>\d{1,2})(?:st|nd|rd|th)?,?)? *(?P<year>[12]\d{3})"
+)
+_DAY_MONTH_YEAR = (
+    r"(?P<day>\d{1,2})(?:st|nd|rd|th)?(?P<mark>[ -])(?P<month>[a-z]{3,9})\.?,?(?P=mark)"
+    r"(?P<year>[12]\d{3}|(?<=-)\d\d)"
+)
+_NAMED_MONTHS = tuple(
+    re.compile(rf"{_WEEKDAY}{form}(?=$|[ ,T])", re.IGNORECASE)
+    for form in (_MONTH_DAY_YEAR, _DAY_MONTH_YEAR)
+)
+_IN_DIGITS = re.compile(r"(\d\d)-m(\d\d)-(\d\d|\d{4})(?: \d.*)?")
+
+
+def in_digits(text: str) -> str:
+    """Return a date with the name of a month, ``June 2, 2018``, as ``02-m06-2018``; others as is.
+
+    The names are English ones, whatever the locale.
+    """
+    found = next(filter(None, (form.match(text) for form in _NAMED_MONTHS)), None)
+    month = _MONTH_OF.get(found["month"].lower()) if found else None
+    if found is None or month is None:
+        return text
+    rest = text[found.end() :].replace(",", "", 1)
+    return f"{int(found['day'] or 1):02d}-m{month:02d}-{found['year']}{rest}"
+
 
 _DATE = re.compile(
     r"(?:(?P<year>[12]\d{3})([-/.])(?P<month>\d{1,2})\2(?P<day>\d{1,2})"
@@ -171,6 +207,9 @@ def is_date(text: str) -> bool:
 
 def _ways(text: str) -> int:
     """Return in how many ways a text reads as a day: the day or the month may come first."""
+    if named := _IN_DIGITS.fullmatch(in_digits(text)):
+        day, month, year = named.groups()
+        return int(_on_calendar(year if len(year) == 4 else f"20{year}", month, day))
     found = _DATE.fullmatch(text)
     if found is None:
         compact = _COMPACT.fullmatch(text)
@@ -197,6 +236,15 @@ class TextDates:
     example: str
     odd: str | None
     why: str = ""
+    what: Literal["dates", "times of day"] = "dates"
+
+    def in_pandas(self, column: str) -> str:
+        if self.what == "times of day":
+            return f"correct it, or make it missing: {column}.replace({self.odd!r}, None)"
+        return (
+            f"make days of it, e.g. (pd.to_datetime({column}, errors='coerce', utc=True) - "
+            "pd.Timestamp(0, tz='UTC')) / pd.Timedelta(days=1)"
+        )
 
     def remedy(self) -> str:
         if self.odd is None:
@@ -210,8 +258,8 @@ class TextDates:
         if self.odd is None:
             return f"holds dates as text, such as {self.example!r}{self.why}"
         return (
-            f"is text, but {self.n_dates} of its {self.n_values} values are dates and "
-            f"{_quoted(self.odd)} is not"
+            f"is text, but {self.n_dates} of its {self.n_values} values are {self.what} "
+            f"and {_quoted(self.odd)} is not"
         )
 
 
@@ -220,14 +268,23 @@ def find_dates(values: Iterable[object] | Mapping[str, int]) -> TextDates | None
     if len(counts) <= HARMLESS_LEVELS:
         return None
     found = {text for text in counts if is_date(str(text))}
+    what: Literal["dates", "times of day"] = "dates"
+    if not found:
+        found, what = (
+            {text for text in counts if CLOCK.fullmatch(str(text).strip())},
+            "times of day",
+        )
     n_dates = _most(counts, found)
-    if n_dates is None:
+    if n_dates is None or (what == "times of day" and len(found) == len(counts)):
         return None
     texts = [str(text).strip() for text in counts if text in found]
     why = ""
     if all(_ways(text) > 1 for text in texts):
         why = ", where the day or the month may come first"
-    elif all(re.match(r"\d+/\d+/\d\d\b", text) for text in texts):
+    elif all(re.match(r"\d+(?:/\d+/|-m\d+-)\d\d\b", in_digits(text)) for text in texts):
         why = ", where years of two digits may be of either century"
-    odd = next((str(text) for text in counts if text not in found), None)
-    return TextDates(n_dates, counts.total(), texts[0], odd, why)
+    others = sorted(
+        (str(text) for text in counts if text not in found),
+        key=lambda text: text.strip().lower() in MISSING_MARKS,
+    )
+    return TextDates(n_dates, counts.total(), texts[0], next(iter(others), None), why, what)

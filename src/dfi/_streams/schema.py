@@ -23,6 +23,7 @@ from dfi._data.levels import (
 )
 from dfi._data.outcome import OutcomeStats
 from dfi._data.table import (
+    Counted,
     Known,
     Missing,
     check_levels,
@@ -480,7 +481,9 @@ def check_features(state: SchemaState, roles: Roles) -> None:
         if column.kind == "categorical" and column.levels is None:
             raise identifier_error(column.name, f"more than {MOST_LEVELS}")
         if column.kind == "categorical":
-            check_levels(column.name, column.ordered_levels(), len(column.levels or ()), state.used)
+            filled = state.used - column.counted_missing
+            rows = Counted(len(column.levels or ()), filled, state.used)
+            check_levels(column.name, column.ordered_levels(), rows)
 
 
 def _found(state: ColumnState, column: Column) -> ColumnValues:

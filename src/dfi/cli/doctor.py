@@ -260,8 +260,8 @@ def _seen_category(
         pooled = tuple(levels[k] for k in rare)
     if pooled:
         notes.append(
-            f"has levels below {percent(RARE)} of the rows: they are pooled for the transport, "
-            "never for the model"
+            f"has levels below {percent(RARE)} of the rows: the transport merges them, the model "
+            "does not"
         )
     known = [level for level in column.levels if level is not None]
     counted = f"{len(known):,} level{'s' * (len(known) > 1)}"

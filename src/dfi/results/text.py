@@ -168,7 +168,7 @@ def missing_text(result: Importance) -> str | None:
         return f"{missing['rows']} rows with missing values were left out"
     shares = sorted(missing_shares(result).items(), key=lambda item: -item[1])
     shown = ", ".join(f"{name} {percent(share)}" for name, share in shares[:5])
-    more = f" and {len(shares) - 5} more columns" if len(shares) > 5 else ""
+    more = f" and {len(shares) - 5} more" if len(shares) > 5 else ""
     return f"missing: {shown}{more}; {SEEN}"
 
 
