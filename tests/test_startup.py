@@ -49,6 +49,19 @@ def test_help_loads_no_library_of_numbers(arguments):
     assert not found & (NUMBERS | {"matplotlib", "jinja2"})
 
 
+def test_doctor_loads_what_it_looks_at_tables_with(tmp_path):
+    table = tmp_path / "table.csv"
+    table.write_text("a,b,y\n" + "".join(f"{k % 7},{k % 5},{k % 3}\n" for k in range(60)))
+    found = loaded("from dfi.cli import main\nmain()", "doctor", str(table), "--target", "y")
+    assert "polars" in found
+    assert not found & (LATER - {"typer", "polars"})
+
+
+def test_a_command_that_ends_leaves_no_garbage_to_be_looked_for():
+    loaded("import gc\nfrom dfi.cli import main\ntry:\n    main()\nfinally:\n"
+           "    assert gc.get_freeze_count() > 0", "--version")  # fmt: skip
+
+
 def test_a_name_is_the_function_whichever_way_it_was_loaded():
     """Modules that are called like their function do not hide it."""
     program = "import dfi\ndfi.Results\nassert callable(dfi.sensitivity)\n"
