@@ -5,15 +5,17 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
-from sklearn.compose import TransformedTargetRegressor
+from sklearn.compose import TransformedTargetRegressor, make_column_transformer
 from sklearn.ensemble import RandomForestRegressor, StackingRegressor, VotingRegressor
 from sklearn.linear_model import LinearRegression, Ridge
+from sklearn.model_selection import GridSearchCV
 from sklearn.neighbors import KNeighborsRegressor
 from sklearn.neural_network import MLPRegressor
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import (
     MaxAbsScaler,
     MinMaxScaler,
+    OneHotEncoder,
     PowerTransformer,
     RobustScaler,
     StandardScaler,
@@ -108,6 +110,21 @@ def test_model_that_only_looks_linear_is_not_believed():
 
 FOREST = RandomForestRegressor(5, random_state=0)
 SCALERS = [None, StandardScaler(), MinMaxScaler((2, 5)), MaxAbsScaler(), RobustScaler()]
+
+
+def test_a_search_is_read_as_what_it_found():
+    """Behind encoders too, where predictions of rows decoded to levels would be less exact."""
+    table = pd.DataFrame({"x": X[:, 0], "level": np.where(X[:, 0] + X[:, 1] > 0, "u", "v")})
+    pipe = make_pipeline(
+        make_column_transformer((OneHotEncoder(), ["level"]), remainder="passthrough"), Ridge()
+    )
+    search = GridSearchCV(pipe, {"ridge__alpha": [0.1, 1.0]}).fit(table, Y)
+    alone = dfi.explain(table, Y, search.best_estimator_, cv="prefit", diagnose=False)
+    found = dfi.explain(table, Y, search, cv="prefit", diagnose=False)
+    assert found.diagnostics["lines"] == "closed form (linear)"
+    np.testing.assert_array_equal(found.scores, alone.scores)
+    plain = GridSearchCV(Ridge(), {"alpha": [1.0]}).fit(X, Y)
+    assert chosen(plain).rule == "closed form (linear)"
 
 
 @pytest.mark.parametrize("scaler", SCALERS, ids=lambda scaler: type(scaler).__name__)

@@ -101,7 +101,7 @@ def test_rows_are_positions(explainer):
         ([-121], ValueError, "rows has the position -121"),
         (["a"], TypeError, r"rows must be positions of rows .* got \['a'\]: labels of a pandas"),
         ([0.5], TypeError, "rows must be positions of rows"),
-        ([[0, 1]], TypeError, "rows must be positions of rows"),
+        ([[0, 1]], TypeError, "rows must be positions of rows.*: pass a table of new rows as X="),
         (True, TypeError, "rows must be positions of rows"),
         ([], ValueError, "rows names no row"),
         (np.ones(3, dtype=bool), ValueError, "rows is a mask of 3 rows, but there are 120"),

@@ -212,6 +212,14 @@ def test_a_skill_that_an_outlier_made_huge_is_told_in_few_digits():
         assert re.search(r"R2 -\d\.\d+e\+\d\d.*spread over folds \d\.\d+e\+\d\d", text)
 
 
+def test_predictions_of_another_scale_are_suspected():
+    y = np.exp(np.linspace(8.0, 10.0, 90))
+    with pytest.warns(WeakModelWarning, match="of another scale, such as the outcome's logarithm"):
+        regression_quality(folds(np.log(y)), y, ones(90))
+    with pytest.warns(WeakModelWarning, match="Try another estimator or more rows"):
+        regression_quality(folds(np.full(90, y.mean() + 9.0)), y, ones(90))
+
+
 @pytest.mark.parametrize(
     ("loss", "words"),
     [

@@ -80,6 +80,14 @@ def test_loss_and_unit_of_several_classes(multiclass):
     assert summary["explained"]["interaction"] == interaction.value
 
 
+def test_interactions_beyond_all_that_is_explained_are_told_as_a_multiple(multiclass):
+    found = replace(multiclass().interaction, value=1.7, ci_low=1.59, ci_high=1.81)
+    assert interaction_text(found, {}) == (
+        "Interactions: up to all of the explained variance: the scores add up to 2.7 times it "
+        "(95 % interval 2.6 to 2.8)."
+    )
+
+
 def test_table_of_the_page_begins_with_the_share(multiclass, build):
     head = report_html(multiclass())
     keys = re.findall(r'data-key="(\w+)"', head)

@@ -11,6 +11,7 @@ from sklearn.ensemble import StackingRegressor, VotingRegressor
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.kernel_ridge import KernelRidge
 from sklearn.linear_model import GammaRegressor, LogisticRegression, PoissonRegressor
+from sklearn.model_selection._search import BaseSearchCV
 from sklearn.neural_network import MLPRegressor
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import FunctionTransformer
@@ -105,6 +106,8 @@ def line_model(
     seed: np.random.SeedSequence | None = None,
 ) -> LineModel:
     """Return the line averages of a fitted model."""
+    if isinstance(predictor.model, BaseSearchCV):
+        predictor = replace(predictor, model=predictor.model.best_estimator_)
     if predictor.shrink is not None:
         share, level = predictor.shrink
         plain = replace(predictor, shrink=None, domain="real")

@@ -419,6 +419,10 @@ WEAK = 0.1
 """Skill below which a model explains little."""
 
 
+FAR_OFF = -1.0
+"""R2 below which the predictions, not their precision, are wrong."""
+
+
 def weak_model(quality: Quality, *, effect: bool = False) -> Finding | None:
     """Report a model that explains little; noisy ``effect`` outcomes have a lower bar."""
     skill, named = quality.skill, f"{quality.skill_name} = {skill_text(quality.skill)}"
@@ -426,6 +430,11 @@ def weak_model(quality: Quality, *, effect: bool = False) -> Finding | None:
     null = "the prevalence" if quality.loss in (BRIER.name, LOG_LOSS.name) else "the mean outcome"
     if skill <= 0:
         again = f"Try another {worded('estimator', '--model')} or more rows"
+        if square and skill < FAR_OFF:
+            again = (
+                "Errors this large come from outlying rows, or from a model of another scale, such "
+                "as the outcome's logarithm"
+            )
         what = f"the regression explains nothing on held-out rows ({named})"
         if not square:
             what = (

@@ -413,10 +413,14 @@ def positions_of(rows: object, n_rows: int, name: str = "rows") -> Ints | None:
     else:
         given = np.asarray(rows)
         if given.ndim != 1 or (given.dtype.kind not in "iub" and given.size):
+            here = (
+                "pass a table of new rows as X=..."
+                if given.ndim == 2
+                else "labels of a pandas index become positions by X.index.get_indexer(labels)"
+            )
             raise TypeError(
                 f"{name} must be positions of rows (a number, a list, a slice or a mask), got "
-                f"{shown(rows)}: labels of a pandas index become positions by "
-                "X.index.get_indexer(labels)"
+                f"{shown(rows)}: {here}"
             )
         if given.dtype.kind == "b":
             if len(given) != n_rows:

@@ -202,6 +202,12 @@ def interaction_text(found: Estimate, spec: Mapping[str, object]) -> str:
             f"Interactions: none found, but up to {high} of {whole} cannot be ruled out "
             f"({level} interval)."
         )
+    if found.value >= 1.0:
+        low, most = (f"{1.0 + end:.2g}" for end in (max(found.ci_low, 0.0), found.ci_high))
+        return (
+            f"Interactions: up to all of {whole}: the scores add up to {1.0 + found.value:.2g} "
+            f"times it ({level} interval {low} to {most})."
+        )
     return (
         f"Interactions: about {percent(found.value)} of {whole} or less "
         f"({level} interval {percent(max(found.ci_low, 0.0))} to {high})."
