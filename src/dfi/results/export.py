@@ -14,31 +14,40 @@ import numpy as np
 
 from dfi._docstrings import exemplified
 from dfi._files import writable, written_whole
-from dfi._parameters import validated
+from dfi._parameters import InvalidParameterError, validated
 from dfi.results import words
-from dfi.results.columns import UNITS
+from dfi.results.columns import OUTCOMES, UNITS
 from dfi.results.file import pack, write_file
 from dfi.results.local import pack_local, rows_to_save
+from dfi.results.numbers import decimals
 from dfi.results.questions import Asked
-from dfi.results.tables import full_table, order_of
+from dfi.results.tables import full_table, order_of, outcome_table
 from dfi.results.text import everyday_text, missing_text
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from matplotlib.axes import Axes
     from numpy.typing import NDArray
 
-    from dfi._types import GroupsLike
+    from dfi._types import Array, GroupsLike
     from dfi.report import Report
+    from dfi.results.columns import Column
     from dfi.results.importance import Importance
     from dfi.results.interactions import Interactions
     from dfi.results.local import LocalAttributions
     from dfi.results.split import Split
 
-_FORMATS = {"share": "0.0%", "probability": "0.000", "rank": "0", "statistic": "0.00"}
+_FORMATS = {
+    "share": "0.0%",
+    "probability": '[<0.001]"<0.001";0.000',
+    "rank": "0",
+    "statistic": "0.00",
+}
 _WIDEST = 60
+_LONGEST = 250
+"""Characters of a metric's name that MLflow takes."""
 
 
 @exemplified
@@ -81,7 +90,7 @@ class Exports(Asked):
 
     @validated
     def to_excel(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> Path:
-        """Write a workbook: the table, the groups if any, and a description of the result.
+        """Write a workbook: the table, outcomes and groups if several, what the result is about.
 
         Parameters
         ----------
@@ -109,29 +118,30 @@ class Exports(Asked):
         plain = {"in_memory": True, "strings_to_formulas": False, "strings_to_urls": False}
         with xlsxwriter.Workbook(content, plain) as book:
             bold = book.add_format({"bold": True})
-            formats = {
-                kind: book.add_format({"num_format": text}) for kind, text in _FORMATS.items()
-            }
-            parts = {"importance": result}
+            tables = {"importance": (UNITS, _columns_of(result))}
+            if result.by_outcome:
+                tables["outcomes"] = (OUTCOMES, outcome_table(result, order_of(result)))
             if result.default_groups is not None:
-                parts["groups"] = result.group()
-            for name, part in parts.items():
+                tables["groups"] = (UNITS, _columns_of(result.group()))
+            for name, (schema, columns) in tables.items():
                 sheet = book.add_worksheet(name)
                 sheet.freeze_panes(1, 1)
-                columns = {"feature": np.array(part.names, dtype=object), **full_table(part)}
-                kinds = {column.key: column.kind for column in UNITS}
-                shown = [column.key for column in UNITS if column.key in columns]
-                for place, key in enumerate(shown):
-                    values = [_cell(value) for value in columns[key][order_of(part)]]
-                    sheet.write(0, place, key, bold)
+                amounts = _amounts(schema, columns)
+                shown = [column for column in schema if column.key in columns]
+                for place, column in enumerate(shown):
+                    text = amounts if column.kind == "amount" else _FORMATS.get(column.kind)
+                    style = None if text is None else book.add_format({"num_format": text})
+                    values = [_cell(value) for value in columns[column.key]]
+                    sheet.write(0, place, column.key, bold)
                     for row, value in enumerate(values, start=1):
-                        sheet.write(row, place, value, formats.get(kinds[key]))
-                    widest = max(len(str(value)) for value in values) if key == "feature" else 9
+                        sheet.write(row, place, value, style)
+                    named = column.kind == "name"
+                    widest = max(len(str(value)) for value in values) if named else 9
                     sheet.set_column(place, place, min(_WIDEST, widest + 2))
             about = book.add_worksheet("about")
-            for row, (name, text) in enumerate(_about(result).items()):
+            for row, (name, told) in enumerate(_about(result).items()):
                 about.write(row, 0, name, bold)
-                about.write(row, 1, text)
+                about.write(row, 1, told)
             about.set_column(0, 0, 14)
             about.set_column(1, 1, _WIDEST)
         with written_whole(target) as stream:
@@ -142,14 +152,17 @@ class Exports(Asked):
     def log(self, prefix: str = "dfi") -> None:
         """Log the result to the active run of MLflow: numbers, verdict, page and file.
 
-        Shares and scores are metrics (``dfi/share/bmi``), so is the model's skill; the verdict is
-        the tag ``dfi.trust``; ``report.html`` and ``result.dfi`` are artifacts in the folder
-        ``dfi``. It needs the package mlflow.
+        Shares and scores are metrics (``dfi/share/bmi``; of classes and further outcomes
+        ``dfi/outcome/NAME/share/bmi``), so is the model's skill. The verdict is the tag
+        ``dfi.trust``; ``report.html`` and ``result.dfi`` are artifacts in the folder ``dfi``.
+        Characters that MLflow does not take become ``_``. It needs the package mlflow, which
+        starts a run if none is active.
 
         Parameters
         ----------
         prefix : str, default="dfi"
-            What the names of metrics, tag and folder begin with.
+            What the names of metrics, tag and folder begin with; parts of it may be separated by
+            ``/``.
 
         Examples
         --------
@@ -157,6 +170,12 @@ class Exports(Asked):
         ...     result.log()
         """
         result = self._result
+        parts = prefix.split("/")
+        if not {"", ".", ".."}.isdisjoint(parts):
+            raise InvalidParameterError(
+                f"prefix must be a name such as 'dfi' or 'dfi/before', got {prefix!r}", "prefix"
+            )
+        prefix = "/".join(map(_known_to_mlflow, parts))
         try:
             import mlflow  # type: ignore[import-not-found, unused-ignore]
         except ImportError as error:
@@ -164,29 +183,19 @@ class Exports(Asked):
                 "log needs the package mlflow, which is not installed: run pip install mlflow, or "
                 "write the files with save, report and table"
             ) from error
-        table = full_table(result)
-        metrics = {"skill": result.quality.skill}
-        for key in ("share", "score"):
-            values = table.get(key)
-            if values is not None:
-                metrics |= {
-                    f"{key}/{name}": v for name, v in zip(result.names, values, strict=True)
-                }
-        named = {name: re.sub(r"[^\w\-. /]", "_", f"{prefix}/{name}") for name in metrics}
-        if len(set(named.values())) < len(named):
-            alike = [name for name, times in Counter(named.values()).items() if times > 1]
+        metrics = _metrics_of(result, prefix)
+        twice = [name for name, times in Counter(name for name, _ in metrics).items() if times > 1]
+        if twice:
             raise ValueError(
-                f"MLflow takes letters, digits and _-./ in names and would log several features as "
-                f"{alike[0]!r}: rename them"
+                f"MLflow takes up to {_LONGEST} letters, digits and _-. in names and would log "
+                f"several as {twice[0]!r}: rename them"
             )
-        finite = {
-            named[name]: float(value) for name, value in metrics.items() if math.isfinite(value)
-        }
-        mlflow.log_metrics(finite)
-        mlflow.set_tag(f"{prefix}.trust", str(result.trust.grade))
         with tempfile.TemporaryDirectory() as folder:
+            # files first: what cannot be written leaves nothing half logged
             result.save(Path(folder) / "result.dfi")
             result.report(Path(folder) / "report.html")
+            mlflow.log_metrics({name: value for name, value in metrics if math.isfinite(value)})
+            mlflow.set_tag(f"{prefix}.trust", str(result.trust.grade))
             mlflow.log_artifacts(folder, prefix)
 
     @validated
@@ -287,7 +296,45 @@ def _cell(value: object) -> object:
     return number if math.isfinite(number) else None
 
 
-def _about(result: Importance) -> dict[str, str]:
+def _columns_of(result: Importance) -> dict[str, Array]:
+    """Return the columns of the table, the largest unit first."""
+    columns = {"feature": np.array(result.names, dtype=object), **full_table(result)}
+    order = order_of(result)
+    return {key: np.asarray(values)[order] for key, values in columns.items()}
+
+
+def _amounts(schema: Sequence[Column], columns: Mapping[str, Array]) -> str:
+    """Return the number format of the scores of a table, the same for all of its columns."""
+    keys = [column.key for column in schema if column.kind == "amount" and column.key in columns]
+    places = decimals(float(value) for key in keys for value in columns[key])
+    if places is None:
+        return "0.00E+00"
+    return f"0.{'0' * places}" if places > 0 else "0"
+
+
+def _known_to_mlflow(name: str) -> str:
+    """Return a name, of a feature say, that MLflow takes and that is no folder of other names."""
+    found = re.sub(r"[^\w\-. ]", "_", name)
+    return "_" if found in ("", ".", "..") else found
+
+
+def _metrics_of(result: Importance, prefix: str) -> list[tuple[str, float]]:
+    """Return names and values for MLflow, those of several outcomes after the whole."""
+    table = full_table(result)
+    found = [(f"{prefix}/skill", float(result.quality.skill))]
+    for key in ("share", "score"):
+        if key in table:
+            names = [f"{prefix}/{key}/{_known_to_mlflow(name)}" for name in result.names]
+            found += [
+                (name[:_LONGEST], float(value))
+                for name, value in zip(names, table[key], strict=True)
+            ]
+    for outcome, part in result.by_outcome.items():
+        found += _metrics_of(part, f"{prefix}/outcome/{_known_to_mlflow(outcome)}")
+    return found
+
+
+def _about(result: Importance) -> dict[str, str | int]:
     """Return the remarks on a table, each with its heading."""
     outcome, unit = words.outcome_of(result.spec, result.by_outcome), words.unit_of(result.spec)
     told = {
@@ -295,7 +342,7 @@ def _about(result: Importance) -> dict[str, str]:
         "explains": None if outcome is None else outcome.text,
         "trust": str(result.trust),
         "quality": words.quality_text(result.quality),
-        "rows": str(result.basis.n_rows),
+        "rows": result.basis.n_rows,
         "intervals": f"{100 * result.level:.4g} %",
         "scores": f"in {'units of the ' * (unit == words.VARIANCE)}{unit}",
         "raw table": everyday_text(result),

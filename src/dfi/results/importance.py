@@ -32,6 +32,7 @@ from dfi.results.tables import (
     contrast_of,
     full_table,
     order_of,
+    outcome_table,
     place_of,
     rank_table,
     ratios,
@@ -418,14 +419,8 @@ class Importance(Questions, Exports):
             return self._frame(full_table(self, **options), UNITS, order)
         if not self.by_outcome:
             raise ValueError("this result has one outcome: it has no table by outcome")
-        parts = [full_table(part, **options) for part in self.by_outcome.values()]
-        p, k = len(self.names), len(parts)
-        rows = np.arange(p) if order is None else order
-        columns = {"outcome": np.tile(np.array(list(self.by_outcome), dtype=object), p)}
-        for key in parts[0]:
-            columns[key] = np.stack([part[key][rows] for part in parts], axis=1).ravel()
-        names = np.repeat(np.array(self.names, dtype=object)[rows], k)
-        return frame_of(OUTCOMES, {"feature": names, **columns}, self.library)
+        rows = np.arange(len(self.names)) if order is None else order
+        return frame_of(OUTCOMES, outcome_table(self, rows, **options), self.library)
 
     @validated
     def top(self, k: int) -> Frame:

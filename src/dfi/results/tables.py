@@ -15,7 +15,7 @@ from dfi.inference.tests import Adjustment, Estimate, adjust_p_values, estimate_
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from dfi._types import Floats, Ints
+    from dfi._types import Array, Floats, Ints
     from dfi.inference.influence import Influence
     from dfi.inference.intervals import Alternative, Expansion
     from dfi.results.importance import Importance
@@ -190,6 +190,16 @@ def full_table(result: Importance, **options: Any) -> dict[str, Floats]:
     return {name: shares[key] for name, key in SHARE_COLUMNS.items() if shares} | score_table(
         result, **options
     )
+
+
+def outcome_table(result: Importance, rows: Ints, **options: Any) -> dict[str, Array]:
+    """Return the columns of the table by outcome: the outcomes of each of some units in turn."""
+    parts = [full_table(part, **options) for part in result.by_outcome.values()]
+    return {
+        "feature": np.repeat(np.array(result.names, dtype=object)[rows], len(parts)),
+        "outcome": np.tile(np.array(list(result.by_outcome), dtype=object), len(rows)),
+        **{key: np.stack([part[key][rows] for part in parts], axis=1).ravel() for key in parts[0]},
+    }
 
 
 def rank_table(
