@@ -27,7 +27,7 @@ from scipy import stats
 
 from dfi._data.table import read_table
 from dfi._data.weights import Weights
-from dfi._latent.independence import Independence, independence
+from dfi._diagnosis.independence import Independence, independence
 from dfi.transports import Auto, Brenier, Copula, Gaussian
 from dfi.transports.base import Transport, TransportChoice
 

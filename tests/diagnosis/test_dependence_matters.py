@@ -5,9 +5,9 @@ from dataclasses import replace
 import pytest
 
 import dfi
+from dfi._diagnosis.independence import Independence
 from dfi._diagnosis.latents import dependence
 from dfi._diagnosis.totals import Totals
-from dfi._latent.independence import Independence
 
 RIGHT = Totals(
     total=1.0, total_se=0.02, explained=1.0, explained_se=0.02, variance=1.5, of_variance=2 / 3,

@@ -58,9 +58,8 @@ def table_partition(frame, design=None):
     design = dfi.transports.Gaussian() if design is None else design
     weights = Weights(np.ones(table.n_rows), "frequency")
     fitted = design.fit_matrix(table.matrix, weights, table.constant, columns=table.columns)
-    from dfi._diagnosis.checks import unit_components
 
-    return set(map(frozenset, unit_components(table.columns, fitted)))
+    return set(map(frozenset, fitted.unit_components(table.columns)))
 
 
 def mixed(seed, n=120, d=5):

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import dfi
-from dfi._latent.independence import independence
+from dfi._diagnosis.independence import independence
 from dfi.transports import Brenier, Gaussian, curved
 from dfi.transports.brenier import BrenierTransport
 from dfi.transports.held_out import Gain, searched

@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dfi._data.problem import Blocks
 from dfi._diagnosis.codes import codes
 from dfi._diagnosis.fidelity import held_out_predictions, mean_of, model_fidelity
+from dfi._diagnosis.independence import independence
 from dfi._diagnosis.latents import carrying, dependence, other_transport
 from dfi._diagnosis.leaks import leaks
 from dfi._diagnosis.noise_floor import (
@@ -34,8 +36,6 @@ from dfi._diagnosis.totals import (
     times_counted,
 )
 from dfi._findings import SEVERITIES, Finding, listed
-from dfi._latent.independence import independence
-from dfi._latent.units import group_overlap, score_membership, unit_components
 from dfi._models.seeds import named_seed
 from dfi._scoring.scores import ReadFold, Scores, Task, read_some_folds
 
@@ -85,13 +85,13 @@ def explain_diagnostics(
     if instead:
         found["covariance_instead"] = instead
     found |= transport.diagnostics(transport.owner(task.blocks.columns))
-    components = unit_components(task.blocks.columns, transport)
+    components = transport.unit_components(task.blocks.columns)
     if components is not None:
         found["n_components"] = len(components)
         found["largest_component"] = max(map(len, components))
     if diagnose:
         if not task.by_unit:
-            found["overlap"] = group_overlap(transport, scored, task)
+            found["overlap"] = _overlap(transport, scored, task)
         checks, more, totals = check_result(
             transport, scored, gained, task, seed=seed, say=say, observed=observed
         )
@@ -115,7 +115,7 @@ def check_result(
     ``say`` tells whether another transport is tried where dependence is left, ``observed`` whether
     columns that hold the outcome are looked for.
     """
-    design, membership = transport.design, score_membership(transport, task)
+    design, membership = transport.design, transport.score_membership(task)
     reason = transport.why_unprobed(len(task.explained))
     names, weights = task.names, task.weights.take(scored.rows)
     influence = scored.attributed @ membership
@@ -187,6 +187,30 @@ def check_result(
         "fidelity": {} if fidelity is None else fidelity.as_dict(),
     }
     return measured, [finding for finding in findings if finding is not None], totals
+
+
+def _overlap(transport: FittedTransport, scored: Scores, task: Task) -> dict[str, object]:
+    r"""Compare the scores of overlapping groups with those of their atoms, on the first split.
+
+    For independent atoms :math:`\max_a \psi_a \le \psi_G \le \sum_a \psi_a`: a ratio above 1 shows
+    dependence that is left between atoms, one below 1 interactions between them.
+    """
+    columns, targets = task.blocks.columns, task.blocks.targets or ()
+    folds = [fold for fold in task.folds if fold.repeat == 0]
+    blocks = Blocks(columns, None, len(columns))
+    apart = replace(task, folds=folds, blocks=blocks, transport_error="ignore", advance=None)
+    atoms = transport.plain_scores(apart).latent_by_repeat[0] @ transport.membership(columns)
+    joint = scored.known.latent_by_repeat[0] @ transport.score_membership(task)
+    ratios = {}
+    for target, score in zip(targets, joint, strict=True):
+        total = float(atoms[list(target.units)].sum())
+        if len(target.units) > 1 and total > 0:
+            ratios[target.name] = float(score) / total
+    held = sorted({unit for target in targets for unit in target.units})
+    return {
+        "atoms": {columns[unit].name: float(atoms[unit]) for unit in held},
+        "of_atoms": ratios,
+    }
 
 
 def _some_folds(

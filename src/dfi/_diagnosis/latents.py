@@ -11,8 +11,8 @@ from dfi._parameters import argument, worded
 from dfi.transports.auto import Auto
 
 if TYPE_CHECKING:
+    from dfi._diagnosis.independence import Independence
     from dfi._diagnosis.totals import Totals
-    from dfi._latent.independence import Independence
     from dfi._scoring.scores import Scores, Task
     from dfi._types import Bools, Floats
     from dfi.transports.base import Transport

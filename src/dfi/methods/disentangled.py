@@ -17,7 +17,6 @@ from dfi._diagnosis.fidelity import keeping_variance
 from dfi._diagnosis.learning import calibration, calibration_of, learning, learning_curve
 from dfi._diagnosis.rows import grouped_rows, ruling_cells, ruling_rows, small_sample, two_folds
 from dfi._findings import warn_of
-from dfi._latent.units import score_membership, undetected_scores, unit_components
 from dfi._latent.walks import Parts, explained_parts
 from dfi._lines.choose import Quadrature
 from dfi._models.crossfit import split_variance
@@ -452,7 +451,7 @@ class Disentangled(Method):
                     bar.foretell(took + seconds_ahead(transport, task, (*models, *smaller)))
                 scores = _scored(transport, task)
             else:
-                of_units = score_membership(transport, task)[:, : blocks.count]
+                of_units = transport.score_membership(task)[:, : blocks.count]
                 tell = _leading(task, bar, len(fits.repeats))
                 scores, task, sampled = sampled_scores(transport, task, plan, of_units, tell)
                 models = restricted(models, scores.rows)
@@ -464,7 +463,7 @@ class Disentangled(Method):
                 )
                 of_smaller = transport.score(lesser)
                 scores = of_models.extrapolated(of_smaller, weights.take(of_models.rows))
-            membership = score_membership(transport, task)[:, : blocks.count]
+            membership = transport.score_membership(task)[:, : blocks.count]
             paired = form in CROSSED and plan is None
             splits = splits_needed(fits, scores, membership) if paired else 0
             seed = fits.child("parts")
@@ -615,8 +614,8 @@ def _part(
         "names": task.names[: membership.shape[1]],
         "degenerate": degenerate,
         "unrelated": unrelated,
-        "undetected": undetected_scores(transport, scores, task)[: len(owned)] * unrelated,
-        "components": unit_components(task.blocks.columns, transport),
+        "undetected": _undetected(transport, scores, task)[: len(owned)] * unrelated,
+        "components": transport.unit_components(task.blocks.columns),
         "diagnostics": diagnostics,
         "specification": specification,
         "quality": quality,
@@ -646,6 +645,22 @@ def _part(
         ),
         **shared,
     )
+
+
+def _undetected(transport: FittedTransport, scored: Scores, task: Task) -> Floats:
+    """Return the score that each unit may have through dependence that the tests missed.
+
+    Half of the bound on the squared multiple correlation of its component with the rest, times
+    the sum of all scores (:mod:`dfi._estimates.components`).
+    """
+    columns, targets = task.blocks.columns, task.blocks.targets
+    bound = np.zeros(len(columns))
+    if transport.missed is not None:
+        np.maximum.at(bound, transport.owner(columns), transport.missed)
+    if targets is not None:
+        bound = np.array([bound[list(target.units)].max(initial=0.0) for target in targets])
+    total = max(0.0, float(scored.latent_by_repeat.mean(axis=0).sum()))
+    return np.asarray(0.5 * total * bound)
 
 
 def splits_needed(fits: Fits, scores: Scores, membership: Floats) -> int:

@@ -22,7 +22,6 @@ from joblib import delayed
 
 from dfi._data.source import sampled_order
 from dfi._latent.latent_units import LatentUnits, latent_units
-from dfi._latent.units import score_membership
 from dfi._lines.closed_form import SumLines
 from dfi._lines.trees.model import TreeLines
 from dfi._models.crossfit import FoldModels, split_variance
@@ -221,7 +220,7 @@ class _Pairs:
             units[0].reference, np.zeros((0, 2), dtype=np.intp),
         )  # fmt: skip
         additive = Additive.of(space.points, space.share, first.child("pairs", "halves"))
-        membership = score_membership(transport, task)[:, : ahead.blocks.count]
+        membership = transport.score_membership(task)[:, : ahead.blocks.count]
         chosen = _chosen(tasks, space, additive, membership, asked, leading, top)
         space = replace(space, pairs=_oriented(chosen, space, membership, tasks[0]))
         reported = chosen if asked is None else np.array(asked, dtype=np.intp)

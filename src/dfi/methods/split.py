@@ -37,7 +37,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dfi._latent.latent_units import unit_shares
-from dfi._latent.units import score_membership
 from dfi._latent.walks import Parts, explained_parts
 from dfi._lines.base import LineModel, Lines, Reference
 from dfi._parameters import argument
@@ -134,7 +133,7 @@ def _member(fits: Fits, method: Disentangled, advance: Advance | None) -> SplitR
     transport, task, _ = method.prepared(fits, ahead, models, None)
     mass = task.weights.values[task.explained]
     additive = Additive.of(task.matrix[task.explained], mass, fits.child("split", "halves"))
-    membership = score_membership(transport, task)[:, : ahead.blocks.count]
+    membership = transport.score_membership(task)[:, : ahead.blocks.count]
 
     def of(models: tuple[FoldModels, ...]) -> tuple[_Unique, Parts]:
         # a model that explains several folds has a projection for each of them

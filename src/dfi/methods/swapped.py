@@ -10,7 +10,6 @@ import numpy as np
 
 from dfi._data import source
 from dfi._diagnosis.fidelity import keeping_variance
-from dfi._latent.units import score_membership
 from dfi._parameters import argument
 from dfi._scoring.forms import CROSSED, ScoreForm
 from dfi._scoring.scores import Task, common_gain, gained_rows, pool
@@ -268,7 +267,7 @@ class _Walk:
         )
         known = transport.rescored(scores, pooled, task)
         found = transport.finished(known, task)
-        membership = score_membership(transport, task)[:, : relation.data.blocks.count]
+        membership = transport.score_membership(task)[:, : relation.data.blocks.count]
         noise = Both(on_own @ membership, on_own @ found.attribution.T @ membership)
         return (
             Swapped(Both(found.latent @ membership, found.attributed @ membership), noise),

@@ -446,6 +446,35 @@ class FittedTransport(ABC):
         """
         return np.asarray(self.owner(columns)[:, None] == np.arange(len(columns)), dtype=float)
 
+    def score_membership(self, task: Task) -> Floats:
+        """Return the matrix (scores, units) of a task: which scores are added up for a unit.
+
+        Of Shapley values, units that several targets hold are divided evenly between them.
+        """
+        varying, targets = self.membership(task.blocks.columns), task.blocks.targets
+        if targets is None:
+            return varying
+        if task.by_unit:
+            holds = np.zeros((varying.shape[1], len(targets)))
+            for place, target in enumerate(targets):
+                holds[list(target.units), place] = 1.0
+            return np.asarray(varying @ (holds / np.maximum(holds.sum(axis=1, keepdims=True), 1.0)))
+        units = set(np.flatnonzero(varying.any(axis=0)).tolist())
+        kept = [bool(units.intersection(target.units)) for target in targets]
+        return np.eye(len(kept))[kept]
+
+    def unit_components(self, columns: Sequence[Column]) -> tuple[tuple[str, ...], ...] | None:
+        """Return the dependence components as names of units that vary; None without them."""
+        if self.labels is None:
+            return None
+        owner = self.owner(columns)
+        found: dict[int, list[str]] = {}
+        for unit, column in enumerate(columns):
+            places = np.flatnonzero(owner == unit)
+            if len(places):
+                found.setdefault(int(self.labels[places[0]]), []).append(column.name)
+        return tuple(map(tuple, found.values()))
+
     def direction_of(self, position: int) -> Floats:
         """Return the latent direction (d,) of a matrix column that varies: its own coordinate."""
         return np.asarray(np.asarray(self.active) == position, dtype=np.float64)

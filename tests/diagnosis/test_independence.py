@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from dfi._latent.independence import (
+from dfi._diagnosis.independence import (
     MOST_ROWS,
     chance_auc,
     independence,
