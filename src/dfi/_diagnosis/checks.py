@@ -58,19 +58,16 @@ def explain_diagnostics(
     scored: Scores,
     gained: Floats,
     task: Task,
-    seed: np.random.SeedSequence,
     *,
     diagnose: bool,
     say: bool,
-    observed: bool = True,
-    instead: str = "",
+    instead: str,
 ) -> tuple[dict[str, object], list[Finding], Totals | None]:
     """Return diagnostics of the transport, the scores and the asymptotics.
 
     ``gained`` (n, 2) is what the outcome's mean loses and what models explain of it, row by row.
     ``diagnose`` checks the scores (noise floor, totals, fidelity) and the dependence that is left,
-    where ``say`` asks for another transport; ``seed`` is that of all that is random in the checks.
-    Of an outcome that was ``observed``, columns that hold it are named too. ``instead`` is what
+    where ``say`` asks for another transport. ``instead`` is what
     :func:`~dfi._diagnosis.fidelity.keeping_variance` says.
     """
     found: dict[str, object] = {
@@ -92,9 +89,7 @@ def explain_diagnostics(
     if diagnose:
         if not task.by_unit:
             found["overlap"] = _overlap(transport, scored, task)
-        checks, more, totals = check_result(
-            transport, scored, gained, task, seed=seed, say=say, observed=observed
-        )
+        checks, more, totals = check_result(transport, scored, gained, task, say=say)
         found |= checks
         findings += more
     return found, findings, totals
@@ -106,15 +101,14 @@ def check_result(
     gained: Floats,
     task: Task,
     *,
-    seed: np.random.SeedSequence,
     say: bool,
-    observed: bool,
 ) -> tuple[dict[str, object], list[Finding], Totals]:
     """Check a result; return the measurements and the findings.
 
-    ``say`` tells whether another transport is tried where dependence is left, ``observed`` whether
-    columns that hold the outcome are looked for.
+    ``say`` tells whether another transport is tried where dependence is left. Columns that hold the
+    outcome are looked for where it was observed, not computed.
     """
+    seed = task.fits.child("diagnosis")
     design, membership = transport.design, transport.score_membership(task)
     reason = transport.why_unprobed(len(task.explained))
     names, weights = task.names, task.weights.take(scored.rows)
@@ -164,7 +158,7 @@ def check_result(
         tried = other_transport(design, scored, task, named_seed(seed, "auto"))
     straight = transport.shares_variance
     findings = [
-        leaks(task) if observed else None,
+        None if task.fits.outcome.effect else leaks(task),
         codes(task, weights.mean(influence)),
         above_variance(totals, design, straight=straight),
         sum_of_scores(totals, design, task.form, straight=straight),

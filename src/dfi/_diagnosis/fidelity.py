@@ -197,7 +197,7 @@ def _moments(values: Floats, share: Floats) -> tuple[float, float, float]:
 
 
 def keeping_variance(
-    transport: Fitted, task: Task, seed: np.random.SeedSequence, fit: Callable[[Transport], Fitted]
+    transport: Fitted, task: Task, fit: Callable[[Transport], Fitted]
 ) -> tuple[Fitted, str]:
     """Return a transport that keeps the variance of the models' predictions, and what was done.
 
@@ -211,11 +211,11 @@ def keeping_variance(
     design, estimate = transport.design, transport.correlations
     if estimate.of_sample or design.specification().get("covariance") != "auto":
         return transport, ""
-    ratio = _variance_ratio(transport, task, seed)
+    ratio = _variance_ratio(transport, task)
     if 1.0 / KEPT_VARIANCE <= ratio <= KEPT_VARIANCE:
         return transport, ""
     sample = fit(design.by_sample())
-    nearer = _variance_ratio(sample, task, seed)
+    nearer = _variance_ratio(sample, task)
     keeps = 1.0 / KEPT_VARIANCE <= nearer <= KEPT_VARIANCE
     if abs(np.log(nearer)) + np.log(NEARER if keeps else MUCH_NEARER) >= abs(np.log(ratio)):
         return transport, ""
@@ -225,8 +225,9 @@ def keeping_variance(
     )
 
 
-def _variance_ratio(transport: FittedTransport, task: Task, seed: np.random.SeedSequence) -> float:
+def _variance_ratio(transport: FittedTransport, task: Task) -> float:
     """Return the variance of predictions at latents drawn apart over that at all rows."""
+    seed = task.fits.child("kept")
     matrix, weights, rows = task.matrix, task.weights, task.fits.rows
     latent = transport.draw(matrix[rows], np.random.default_rng(seed))
     found = model_fidelity(

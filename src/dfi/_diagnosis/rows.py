@@ -12,7 +12,7 @@ from dfi._scoring.forms import CROSSED, ScoreForm
 from dfi.inference.shares import CLEAR
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Collection, Mapping
 
     from dfi._diagnosis.totals import Totals
     from dfi._estimates.covariance import Estimated
@@ -170,7 +170,7 @@ score or share, as a part of the whole, that is checked."""
 
 
 def ruling_rows(
-    fits: Fits, scores: Scores, membership: Floats, parts: Floats | None, task: Task
+    scores: Scores, membership: Floats, parts: Floats | None, task: Task
 ) -> list[Finding]:
     """Report rows with most of the squared influence on a score, or on a share of ``parts``."""
     weights = task.weights.take(scores.rows)
@@ -180,8 +180,7 @@ def ruling_rows(
     worth = np.abs(means) >= WORTH_NAMING * max(spread, means.sum())
     ruled = _ruled(weights.values[:, None] * (influence - means), worth)
     found = [
-        _ruling_row(fits, scores.rows[row], units, task.names, "distrust", "")
-        for row, units in ruled.items()
+        _ruling_row(task, scores.rows[row], units, "distrust", "") for row, units in ruled.items()
     ]
     if parts is None:
         return found
@@ -195,17 +194,17 @@ def ruling_rows(
     worth = (np.abs(shares) >= WORTH_NAMING) & ~np.isin(np.arange(len(shares)), list(told))
     held = weights.values[:, None] * (values - np.outer(whole, shares))
     return found + [
-        _ruling_row(fits, scores.rows[row], units, task.names, "care", "the share of ")
+        _ruling_row(task, scores.rows[row], units, "care", "the share of ")
         for row, units in _ruled(held, worth).items()
     ]
 
 
 def ruling_cells(
-    fits: Fits, transport: FittedTransport, rows: Ints, task: Task, told: Collection[str]
+    transport: FittedTransport, rows: Ints, task: Task, told: Collection[str]
 ) -> list[Finding]:
     """Report rows with most of a latent coordinate's variance, unless already ``told``."""
     matrix, weights = task.matrix[rows], task.weights.take(rows)
-    latent = transport.draw(matrix, np.random.default_rng(fits.child("diagnosis")))
+    latent = transport.draw(matrix, np.random.default_rng(task.fits.child("diagnosis")))
     varied = [
         column.name not in told
         and any(len(np.unique(matrix[:, place])) > MOST_LEVELS for place in column.positions)
@@ -218,7 +217,7 @@ def ruling_cells(
         column = task.blocks.columns[unit]
         if column.fill is not None:
             steps[matrix[:, column.positions[-1]] > 0.0, place] = 0.0
-    found = []
+    found, name_of = [], task.fits.data.label_of
     for row, coordinates in _ruled(steps, np.array(varied)[owner]).items():
         about = tuple(
             dict.fromkeys(task.blocks.columns[owner[place]].name for place in coordinates)
@@ -228,7 +227,7 @@ def ruling_cells(
             Finding(
                 "ruling row",
                 "distrust",
-                f"row {fits.data.label_of(int(rows[row]))} alone holds {100 * most:.0f} % of the "
+                f"row {name_of(int(rows[row]))} alone holds {100 * most:.0f} % of the "
                 f"variance of {listed(about)}: all other rows look alike beside it",
                 {"share": most},
                 "Look at it, and explain the table without it too",
@@ -251,20 +250,19 @@ def _ruled(influence: Floats, worth: Bools) -> dict[int, dict[int, float]]:
 
 
 def _ruling_row(
-    fits: Fits,
+    task: Task,
     row: int,
     units: Mapping[int, float],
-    names: Sequence[str],
     severity: Severity,
     what: str,
 ) -> Finding:
-    about, most = tuple(names[unit] for unit in units), max(units.values())
+    name = task.fits.data.label_of(int(row))
+    about, most = tuple(task.names[unit] for unit in units), max(units.values())
     most_of = f"{100 * most:.0f} %" if len(units) == 1 else "most"
     return Finding(
         "ruling row",
         severity,
-        f"row {fits.data.label_of(int(row))} alone holds {most_of} of the squared influence on "
-        f"{what}{listed(about)}",
+        f"row {name} alone holds {most_of} of the squared influence on {what}{listed(about)}",
         {"share": most},
         "Look at it, and explain the table without it too",
         about,

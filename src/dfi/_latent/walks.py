@@ -217,11 +217,10 @@ def explained_parts(
     task: Task,
     transport: FittedTransport,
     scores: Scores,
-    seed: np.random.SeedSequence,
     order: Scores | None = None,
 ) -> Parts:
     """Return each unit's part of what the models explain, by rows."""
-    known = scores.known
+    known, seed = scores.known, task.fits.child("parts")
     received, unit_of = _attribution(known, transport), transport.drawn_as_one
     rows, mass = scores.rows, task.weights.values
     shares = mass[rows] / mass[rows].sum()

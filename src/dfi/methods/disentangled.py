@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass, replace
-from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from dfi._data import source
+from dfi._data.members import unit_members
 from dfi._data.problem import covering, group_blocks
 from dfi._data.source import sampled_order, sampled_places, tickets
 from dfi._diagnosis.checks import explain_diagnostics, joined_checks
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
     from dfi._data.columns import Column
     from dfi._data.groups import Groups
-    from dfi._data.problem import Blocks, Data
+    from dfi._data.problem import Blocks
     from dfi._data.source import RowSource
     from dfi._data.weights import Weights
     from dfi._models.crossfit import FoldModels
@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from dfi._progress import Bar
     from dfi._scoring.forms import AskedForm, ScoreForm
     from dfi._scoring.scores import Scores, TransportError
-    from dfi._types import Advance, Bools, Floats, Ints, TransportLike
+    from dfi._types import Advance, Bools, Floats, TransportLike
     from dfi.losses import Loss
     from dfi.methods.stages import Running, Sampled, Told
     from dfi.transports.base import FittedTransport, Transport
@@ -81,9 +81,6 @@ FLAT, UNSTABLE, SURE_GAIN = 0.05, 0.2, 1.645
 SPLIT_SHARE, COUNTED = 0.2, 0.01
 """Variance by the split, of all other, above which rows are split more often (a fifth: a deviation
 of .4 standard errors), and the share of the sum above which a score decides on it."""
-
-MEMBERS = 30
-"""Levels or columns of a unit that a result lists."""
 
 
 @dataclass(frozen=True)
@@ -425,7 +422,7 @@ class Disentangled(Method):
             additive=self.additive,
             population=ahead.source,
         )
-        transport, instead = keeping_variance(fitted, task, fits.child("kept"), fit)
+        transport, instead = keeping_variance(fitted, task, fit)
         return transport, task, instead
 
     def explain(self, fits: Fits) -> Explained:
@@ -466,12 +463,11 @@ class Disentangled(Method):
             membership = transport.score_membership(task)[:, : blocks.count]
             paired = form in CROSSED and plan is None
             splits = splits_needed(fits, scores, membership) if paired else 0
-            seed = fits.child("parts")
             parts: Parts | None = None
             if not splits and task.by_unit and task.fits.loss.has_generator:
-                parts = explained_parts(replace(task, folds=models), transport, of_models, seed)
+                parts = explained_parts(replace(task, folds=models), transport, of_models)
                 if extrapolates:
-                    smaller_parts = explained_parts(lesser, transport, of_smaller, seed, of_models)
+                    smaller_parts = explained_parts(lesser, transport, of_smaller, of_models)
                     parts = parts.extrapolated(smaller_parts)
             if parts is not None:
                 # that of the larger models, once: it does not depend on how much they have learned
@@ -495,10 +491,8 @@ class Disentangled(Method):
             scores,
             totals,
             task,
-            fits.child("diagnosis"),
             diagnose=self.diagnose,
             say=not choice.reasons,
-            observed=not fits.outcome.effect,
             instead=instead,
         )
         if choice.reasons:
@@ -534,14 +528,14 @@ class Disentangled(Method):
         findings += [finding for finding in few if finding is not None]
         if self.diagnose:
             of_rows = None if parts is None else parts.attributed
-            ruled = ruling_rows(fits, scores, membership, of_rows, task)
+            ruled = ruling_rows(scores, membership, of_rows, task)
             told = {name for finding in ruled for name in finding.about}
-            findings += [*ruled, *ruling_cells(fits, transport, scores.rows, task, told)]
+            findings += [*ruled, *ruling_cells(transport, scores.rows, task, told)]
         warn_of(findings)
         diagnostics["findings"] = [finding.as_dict() for finding in findings]
         if stretch is not None:
             diagnostics["stretch"] = stretch.as_dict()
-        part = _part(fits, task, transport, scores, membership, diagnostics, specification)
+        part = _part(task, transport, scores, membership, diagnostics, specification)
         part = replace(part, totals=totals)
         if part.latent is not None:
             part = replace(part, latent=replace(part.latent, totals=totals))
@@ -594,7 +588,6 @@ def _leading(task: Task, bar: Bar, repeats: int) -> Told:
 
 
 def _part(
-    fits: Fits,
     task: Task,
     transport: FittedTransport,
     scores: Scores,
@@ -603,6 +596,7 @@ def _part(
     specification: dict[str, Any],
 ) -> MethodResult:
     """Sum the columns of each unit, in both spaces."""
+    fits = task.fits
     owned = membership.sum(axis=0)
     degenerate = owned == 0
     unrelated = np.zeros(len(owned), dtype=np.bool_)
@@ -744,74 +738,3 @@ def _unit_scores(design: Transport, blocks: Blocks, *, additive: bool) -> str:
     if design.disentangles_units:
         return "joint"
     return "sum over columns"
-
-
-def unit_members(data: Data, groups: Groups | None) -> dict[str, Any]:
-    """Return the contents of units that are more than one number, for readers of the result.
-
-    Of a category its levels; of a column with missing values the quarters of what is observed, and
-    last what is missing; each with its share of the rows and its mean outcome. Of a group columns.
-    More than :data:`MEMBERS` are pooled or counted.
-    """
-    table = data.table
-    missing = data.missing_shares
-    if groups is not None:
-        return {
-            name: {
-                "kind": "group",
-                "n_members": int(row.sum()),
-                "members": [
-                    {"name": table.names[k], "missing": missing.get(table.names[k])}
-                    for k in np.flatnonzero(row)[:MEMBERS].tolist()
-                ],
-            }
-            for name, row in zip(groups.names, groups.membership, strict=True)
-        }
-    found: dict[str, Any] = {}
-    mass = data.weights.values / data.weights.values.sum()
-    for column in table.columns:
-        if column.kind != "categorical" and column.fill is None:
-            continue
-        names, codes = _parts(column, table.matrix, table.where_missing(column), mass)
-        share = np.bincount(codes, mass, len(names))
-        total = np.bincount(codes, mass * data.y, len(names))
-        seen = np.argsort(-share, kind="stable")[: np.count_nonzero(share)].tolist()
-        gap = [k for k in seen if column.missing and k == len(names) - 1]
-        seen = gap + [k for k in seen if k not in gap]  # what is missing is never pooled
-        kept = len(seen) if len(seen) <= MEMBERS else MEMBERS - 1
-        parts = [(names[k], [k]) for k in sorted(seen[:kept])]
-        if seen[kept:]:
-            rest = (f"{len(seen) - kept} other levels", seen[kept:])
-            parts.insert(len(parts) - len(gap), rest)
-        found[column.name] = {
-            "kind": "category" if column.fill is None else "number",
-            "n_members": len(seen),
-            "missing": missing.get(column.name),
-            "members": [
-                {
-                    "name": name,
-                    "share": float(share[which].sum()),
-                    "mean": float(total[which].sum() / share[which].sum()),
-                }
-                for name, which in parts
-            ],
-        }
-    return found
-
-
-def _parts(column: Column, matrix: Floats, missing: Bools, mass: Floats) -> tuple[list[str], Ints]:
-    """Return the levels of a category, or quarters of the observed numbers, and each row's."""
-    if column.fill is None:
-        gap = "(missing)" if "missing" in column.levels else "missing"
-        names = [gap if level is None else str(level) for level in column.levels]
-        return names, column.decode(matrix[:, list(column.positions)])
-    values = matrix[:, column.positions[0]]
-    order = np.argsort(values[~missing], kind="stable")
-    below = np.cumsum(mass[~missing][order])
-    at = np.searchsorted(below, np.array([0.25, 0.5, 0.75]) * below[-1:].sum() * (1 - 1e-12))
-    edges = np.unique(values[~missing][order][at[: 3 * len(order)]])
-    ends = [f"{edge:.4g}" for edge in edges]
-    names = [f"{low} to {high}" for low, high in pairwise(ends)]
-    names = [f"up to {ends[0]}", *names, f"above {ends[-1]}"] if ends else []
-    codes = np.where(missing, len(names), np.searchsorted(edges, values))
-    return [*names, "missing"], codes

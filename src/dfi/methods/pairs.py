@@ -177,7 +177,6 @@ class _Scored:
 class _Pairs:
     """The pairs of a table, and everything that scoring them needs."""
 
-    members: Sequence[Fits]
     tasks: tuple[Task, ...]
     transport: FittedTransport
     units: tuple[LatentUnits, ...]
@@ -224,17 +223,18 @@ class _Pairs:
         chosen = _chosen(tasks, space, additive, membership, asked, leading, top)
         space = replace(space, pairs=_oriented(chosen, space, membership, tasks[0]))
         reported = chosen if asked is None else np.array(asked, dtype=np.intp)
-        return cls(members, tuple(tasks), transport, units, space, additive, membership, reported)
+        return cls(tuple(tasks), transport, units, space, additive, membership, reported)
 
     def scored(self) -> PairRows:
         """Score the pairs of every class or outcome, and attribute their sum."""
-        first, task = self.members[0], self.tasks[0]
+        task = self.tasks[0]
+        first = task.fits
         total = sum(len(fold.test) for one in self.tasks for fold in one.folds)
         watched = first.workers.progress, "asking pairs", total, first.workers.started
         with telling_bar(*watched) as bar:
             found = [
-                self._member(member, one, units, bar.advance)
-                for member, one, units in zip(self.members, self.tasks, self.units, strict=True)
+                self._member(one, units, bar.advance)
+                for one, units in zip(self.tasks, self.units, strict=True)
             ]
         rows, weights = found[0].rows, task.weights.take(found[0].rows)
         latent, by_repeat, whole, explained, effects, sensitivity = (
@@ -279,9 +279,7 @@ class _Pairs:
             underfits=any(one.trees for one in found) and not first.prefit,
         )
 
-    def _member(
-        self, fits: Fits, task: Task, units: LatentUnits, advance: Advance | None
-    ) -> _Scored:
+    def _member(self, task: Task, units: LatentUnits, advance: Advance | None) -> _Scored:
         """Score the latent pairs of one class or outcome."""
         space = self.space
         readings = [
@@ -298,7 +296,7 @@ class _Pairs:
         jobs = (
             delayed(self._fold)(
                 fold, models, task, next(sizes) if fold.repeat == 0 else 0,
-                fits.child("pairs", number), advance,
+                task.fits.child("pairs", number), advance,
             )
             for number, (fold, models) in enumerate(zip(task.folds, readings, strict=True))
         )  # fmt: skip

@@ -144,11 +144,11 @@ def _member(fits: Fits, method: Disentangled, advance: Advance | None) -> SplitR
         projected = replace(task, folds=folds, readings=readings)
         scores = transport.score(projected)
         weights = task.weights.take(scores.rows)
-        parts = explained_parts(projected, transport, scores, fits.child("parts"))
+        parts = explained_parts(projected, transport, scores)
         parts = parts.with_error(scores, weights)
         if advance is not None:
             advance(sum(len(fold.test) for fold in folds))
-        return _unique(fits, replace(task, folds=folds), projected, additive), parts
+        return _unique(replace(task, folds=folds), projected, additive), parts
 
     unique, parts = of(models)
     influence = unique.values
@@ -178,7 +178,7 @@ class _Unique:
     prediction: Floats
 
 
-def _unique(fits: Fits, task: Task, projected: Task, additive: Additive) -> _Unique:
+def _unique(task: Task, projected: Task, additive: Additive) -> _Unique:
     """Return each unit's effect on the additive part, given all others."""
     explained, mass = task.explained, task.weights.values
     points = task.matrix[explained]
@@ -190,7 +190,7 @@ def _unique(fits: Fits, task: Task, projected: Task, additive: Additive) -> _Uni
         place = np.searchsorted(explained, fold.test)
         own = fold_lines(fold, projected).models
         pair = own[0], own[-1]
-        seeds = fits.child("split", number).spawn(2)
+        seeds = task.fits.child("split", number).spawn(2)
         changes.append(
             np.stack(
                 [

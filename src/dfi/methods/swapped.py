@@ -227,7 +227,6 @@ class _Walk:
         found, _ = keeping_variance(
             self.transport,
             self._task(self._asked(models), aware=False),
-            self.law.child("kept"),
             lambda design: _fitted(design, self.law, columns),
         )
         return replace(self, transport=found)
