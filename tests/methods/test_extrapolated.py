@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 
 import numpy as np
@@ -16,10 +17,12 @@ from dfi._diagnosis.learning import learning
 from dfi._models.crossfit import MOST_SPLITS, split_variance
 from dfi._models.fits import Cache
 from dfi._models.prepare import prepare
+from dfi._scoring import scores as scores_module
 from dfi._scoring.scores import Scores
 from dfi.inference.tests import UnitInference
 from dfi.methods import Disentangled
 from dfi.methods.disentangled import number_of_splits
+from dfi.transports import Gaussian
 
 SAMPLE = dfi.datasets.m1(150, d=4, rho=0.5, random_state=0)
 SHRUNK = Ridge(40.0)
@@ -252,6 +255,38 @@ def test_scores_that_differ_between_splits_get_more_of_them(monkeypatch):
     assert dfi.explain(rows.X, rows.y, n_repeats=6, **given).spec["n_repeats"] == 6
     monkeypatch.setattr("dfi.methods.disentangled.SPLIT_SHARE", 1e6)
     assert dfi.explain(rows.X, rows.y, **given).spec["n_repeats"] == 6
+
+
+@pytest.mark.parametrize("transport", ["gaussian", "auto"])
+def test_further_splits_score_no_fold_again(monkeypatch, transport):
+    """Neither are line models read again, nor the transport chosen and fitted again."""
+    rows = dfi.datasets.m1(200, d=3, rho=0.5, random_state=1)
+    monkeypatch.setattr("dfi.methods.disentangled.SPLIT_SHARE", 1e-6)
+    monkeypatch.setattr("dfi._run.MOST_SPLITS", 3)
+    counts = Counter()
+
+    def counted(name, holder, function):
+        compute = getattr(holder, function)
+
+        def call(*arguments, **options):
+            counts[name] += 1
+            return compute(*arguments, **options)
+
+        monkeypatch.setattr(holder, function, call)
+
+    counted("scored", scores_module, "latent_scores")
+    counted("read", scores_module, "line_model")
+    counted("fitted", Gaussian, "fit_source")
+    found = {}
+    for repeats in (None, 9):
+        counts.clear()
+        result = dfi.explain(rows.X, rows.y, transport=transport, n_repeats=repeats, diagnose=False)
+        assert result.spec["n_repeats"] == 9
+        found[repeats] = dict(counts), result.influence
+    # three splits, five folds: three halvings and two pairs of quarters
+    assert found[None][0]["scored"] == found[9][0]["scored"] == 3 * 5 * (3 + 2)
+    assert found[None][0] == found[9][0]
+    np.testing.assert_array_equal(found[None][1], found[9][1])
 
 
 @pytest.mark.parametrize(("size", "correlation"), [(0.1, 0.5), (0.5, 0.35), (1.0, 0.2)])

@@ -27,7 +27,7 @@ from dfi._scoring.lines import LineScores, Passes, latent_scores, row_sample, ti
 from dfi._scoring.sensitivity import checked_rows, differenced_sensitivity, gradient_products
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from dfi._data.problem import Blocks
     from dfi._data.source import RowSource
@@ -58,10 +58,12 @@ class LineModels:
     """The line models of fitted models, read once per task.
 
     Following trees and comparing them with the model's own predictions can take longer than their
-    line means. Draws are another thing: each reading has a seed of its own.
+    line means. Draws are another thing: each reading has a seed of its own. Where ``_scored`` is
+    given, scores of folds are kept as well, for tasks that have more of them.
     """
 
     _read: dict[object, tuple[Predictor, LineModel]] = field(default_factory=dict)
+    _scored: dict[object, tuple[FoldLines, Geometry, LineScores]] | None = None
 
     def of(
         self,
@@ -79,6 +81,26 @@ class LineModels:
             # The predictor is kept so that nothing else gets its identity.
             self._read[key] = predictor, model
         return self._read[key][1]
+
+    def scores(
+        self,
+        lines: FoldLines,
+        geometry: Geometry,
+        asked: tuple[ScoreForm, str, Passes],
+        compute: Callable[[], LineScores],
+    ) -> LineScores:
+        """Return the scores of a fold, computed once where they are kept."""
+        if self._scored is None:
+            return compute()
+        form, loss, passes = asked
+        how = form, loss, replace(passes, seed=None, advance=None)
+        key = id(lines.fold), *map(id, lines.models), id(geometry), how
+        if key not in self._scored:
+            # what has an identity is kept, so that nothing else gets it
+            self._scored[key] = lines, geometry, compute()
+        elif passes.advance is not None:
+            passes.advance(len(lines.fold.test))
+        return self._scored[key][-1]
 
     def __reduce__(self) -> tuple[type[LineModels], tuple[()]]:
         # Whoever is sent these reads the models that they need.
@@ -484,8 +506,8 @@ def pooled_scores(
     jobs = (
         delayed(_score_fold)(
             lines, points[lines.fold.test], task.y[lines.fold.test], mass[lines.fold.test], size,
-            geometry, passes, form=task.form, loss=task.fits.loss, error=task.transport_error,
-            gradient_step=gradient_step,
+            geometry, passes, task.readings, form=task.form, loss=task.fits.loss,
+            error=task.transport_error, gradient_step=gradient_step,
         )
         for lines, size in zip(prepared, sizes, strict=True)
     )  # fmt: skip
@@ -650,6 +672,7 @@ def _score_fold(
     size: int,
     geometry: Geometry,
     passes: Passes,
+    kept: LineModels,
     *,
     form: ScoreForm,
     loss: Loss,
@@ -657,16 +680,14 @@ def _score_fold(
     gradient_step: float | None,
 ) -> LineScores:
     """Score the rows of one fold; ``size`` of them are differenced, where asked for."""
-    models = lines.models
-    scores = latent_scores(
-        models,
-        points,
-        y,
-        mass,
+    models, seeded = lines.models, replace(passes, seed=lines.kernel_seed)
+    scores = kept.scores(
+        lines,
         geometry,
-        form=form,
-        loss=loss,
-        passes=replace(passes, seed=lines.kernel_seed),
+        (form, loss.name, passes),
+        lambda: latent_scores(
+            models, points, y, mass, geometry, form=form, loss=loss, passes=seeded
+        ),
     )
     if error == "finite-difference":
         # the CPI form is LOCO with outcomes half way to the predictions

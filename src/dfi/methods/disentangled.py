@@ -139,6 +139,16 @@ class Plan:
     source: RowSource | None
 
 
+@dataclass(frozen=True)
+class Begun:
+    """How the first splits of a small table were scored, for further ones beside them."""
+
+    ahead: Plan
+    transport: FittedTransport
+    task: Task
+    instead: str
+
+
 @validated_fields
 @dataclass(frozen=True, kw_only=True)
 class Disentangled(Method):
@@ -420,19 +430,21 @@ class Disentangled(Method):
             self.transport_error,
             advance,
             additive=self.additive,
+            readings=_readings(fits),
             population=ahead.source,
         )
         transport, instead = keeping_variance(fitted, task, fit)
         return transport, task, instead
 
-    def explain(self, fits: Fits) -> Explained:
+    def explain(self, fits: Fits, begun: Begun | None = None) -> Explained:
         """Fit the transport on the explained rows and score them.
 
         The algorithm of the paper: transport, line means of the held-out rows' models along latent
-        lines, latent influence values, their attribution, the transport's own error.
+        lines, latent influence values, their attribution, the transport's own error. Folds that
+        have been scored (``begun``) are not scored again.
         """
         weights = fits.weights
-        ahead = self.plan(fits)
+        ahead = self.plan(fits) if begun is None else begun.ahead
         choice, form, extrapolates = ahead.choice, ahead.form, ahead.extrapolates
         design, blocks, groups, plan = choice.design, ahead.blocks, ahead.groups, ahead.rows
         models = fits.halves if form in CROSSED else fits.full
@@ -441,7 +453,11 @@ class Disentangled(Method):
         sampled: Sampled | None = None
         watched = fits.workers.progress, "explaining rows", total, fits.workers.started
         with telling_bar(*watched) as bar:
-            transport, task, instead = self.prepared(fits, ahead, models, bar.advance)
+            if begun is None:
+                transport, task, instead = self.prepared(fits, ahead, models, bar.advance)
+            else:
+                transport, instead = begun.transport, begun.instead
+                task = replace(begun.task, fits=fits, folds=models, advance=bar.advance)
             if plan is None:
                 if bar.bar is not None and not fits.member and form != "calibrated":
                     took = time.monotonic() - fits.workers.started
@@ -455,9 +471,7 @@ class Disentangled(Method):
                 smaller = restricted(smaller, scores.rows)
             of_models = scores
             if extrapolates:
-                lesser = replace(
-                    task, folds=smaller, transport_error="ignore", readings=LineModels()
-                )
+                lesser = replace(task, folds=smaller, transport_error="ignore")
                 of_smaller = transport.score(lesser)
                 scores = of_models.extrapolated(of_smaller, weights.take(of_models.rows))
             membership = transport.score_membership(task)[:, : blocks.count]
@@ -473,7 +487,8 @@ class Disentangled(Method):
                 # that of the larger models, once: it does not depend on how much they have learned
                 parts = parts.with_error(of_models, weights.take(of_models.rows))
         if splits:
-            return self.explain(fits.grown(splits))
+            further = fits.grown(splits)
+            return self.explain(further, Begun(ahead, transport, task, instead))
         if self.additive and parts is not None:
             scores = parts.as_scores(scores)
         totals = loss_totals(fits, models, form)
@@ -545,6 +560,12 @@ class Disentangled(Method):
             latent = replace(part.latent, parts=parts.latent)
             part = replace(part, parts=parts.attributed, latent=latent)
         return Explained(part, models, transport, scores, membership)
+
+
+def _readings(fits: Fits) -> LineModels:
+    """Return where line models are kept; scores of folds too where rows may be split again."""
+    again = fits.most_splits > len(fits.halvings)
+    return LineModels(_scored={}) if again else LineModels()
 
 
 def _scored(transport: FittedTransport, task: Task) -> Scores:
