@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -20,12 +21,29 @@ PATIENCE = 5.0
 
 _SHOWN: list[tqdm] = []
 
+_EXPECTED: ContextVar[list[float] | None] = ContextVar("expected", default=None)
+"""What the call is expected to take, in seconds: the last number is known best."""
+
+
+@contextmanager
+def expecting(seconds: float | None) -> Iterator[None]:
+    """Let bars that begin meanwhile say how long the call takes, at once if that is long."""
+    token = _EXPECTED.set([seconds or 0.0])
+    try:
+        yield
+    finally:
+        _EXPECTED.reset(token)
+
 
 def is_watched() -> bool:
     """Return whether output is visible meanwhile, in a terminal or a notebook."""
     ipython = sys.modules.get("IPython")
     shell = None if ipython is None else ipython.get_ipython()
     return shell.__class__.__name__ == "ZMQInteractiveShell" or sys.stderr.isatty()
+
+
+def is_shown(progress: bool | None) -> bool:
+    return is_watched() if progress is None else progress
 
 
 @contextmanager
@@ -53,8 +71,18 @@ class Bar:
             self.bar.set_postfix_str(text, refresh=time.monotonic() >= self.since)
 
     def foretell(self, seconds: float) -> None:
-        if self.bar is not None:
-            self.tell(f"about {spoken_time(seconds)} in all", self.bar.total)
+        if self.bar is None:
+            return
+        expected = _EXPECTED.get()
+        if expected is not None:  # bars that follow know no better
+            expected.append(seconds)
+        if seconds >= PATIENCE:
+            self.bar.delay = 0
+        self.bar.set_postfix_str(_in_all(seconds), refresh=self.bar.delay == 0)
+
+
+def _in_all(seconds: float) -> str:
+    return f"about {spoken_time(seconds)} in all"
 
 
 def spoken_time(seconds: float) -> str:
@@ -69,13 +97,15 @@ def telling_bar(
     progress: bool | None, label: str, total: int, started: float | None = None
 ) -> Iterator[Bar]:
     """Yield a progress bar with a text that changes; parameters as :func:`progress_bar`."""
-    if not (is_watched() if progress is None else progress):
+    if not is_shown(progress):
         yield Bar(None)
         return
-    now = time.monotonic()
-    since = now if progress else PATIENCE + (now if started is None else started)
+    now, expected = time.monotonic(), (_EXPECTED.get() or [0.0])[-1]
+    at_once = progress or expected >= PATIENCE
+    since = now if at_once else PATIENCE + (now if started is None else started)
     wait = {"delay": since - now} if since > now else {}
-    with tqdm(total=total, desc=label, leave=False, **wait) as bar:
+    told = {"postfix": _in_all(expected)} if expected else {}
+    with tqdm(total=total, desc=label, leave=False, **wait, **told) as bar:
         _SHOWN.append(bar)
         try:
             yield Bar(bar, since)

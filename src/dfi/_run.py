@@ -20,9 +20,11 @@ from dfi._parameters import (
     validated,
     worded,
 )
+from dfi._progress import expecting, is_shown
 from dfi._streams.read import is_stream
 from dfi.methods import resolve_methods
 from dfi.methods.disentangled import Disentangled, ExplainRows
+from dfi.methods.expected import seconds_before
 from dfi.results.collection import MethodRecord, Results
 from dfi.results.selection import Selection
 from dfi.transports import resolve_transport
@@ -137,7 +139,8 @@ def explain(
     method.check(prefit=isinstance(cv, str) and cv == "prefit")
     warn_of_refits(estimator, cv)
     fits = prepare(**taken_by(prepare, given), samples=True, most_splits=MOST_SPLITS)
-    return importances(fits, method, level, keep_rows=keep_rows)[method.name]
+    with expecting(seconds_before(fits, method) if is_shown(progress) else None):
+        return importances(fits, method, level, keep_rows=keep_rows)[method.name]
 
 
 @validated

@@ -1,16 +1,19 @@
 """Progress bars: for long calls that somebody watches, as text, never for short ones."""
 
 import io
+import re
 import sys
 import types
 
 import numpy as np
 import pytest
+from sklearn.linear_model import LinearRegression
 
 import dfi
 from dfi import _progress
+from dfi._models import fits
 from dfi._scoring.scores import Task
-from dfi.methods import stages
+from dfi.methods import expected, stages
 
 
 class Terminal(io.StringIO):
@@ -129,7 +132,8 @@ def test_classes_have_a_bar_of_their_own(monkeypatch):
     y = np.digitize(X[:, 0], [-0.5, 0.5]).astype(str)
     dfi.explain(X, y, "linear", cv=2, diagnose=False, progress=True)
     assert "classes" in terminal.getvalue()
-    assert "in all" not in terminal.getvalue()
+    # that of all classes; what one of them takes is told as nothing
+    assert set(re.findall("about .*? in all", terminal.getvalue())) == {"about 1 s in all"}
 
 
 def test_explain_at_a_terminal(monkeypatch):
@@ -142,3 +146,58 @@ def test_explain_at_a_terminal(monkeypatch):
     assert "s in all" in told
     assert "fitting models on halves" in told
     assert "explaining rows" in told
+
+
+def test_long_calls_say_how_long_before_they_start(monkeypatch):
+    terminal = at_terminal(monkeypatch)
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((60, 2))
+    told = []
+
+    def fitting(*arguments, **options):
+        told.append(terminal.getvalue())
+        return cross_fit(*arguments, **options)
+
+    cross_fit = fits.cross_fit
+    monkeypatch.setattr(fits, "cross_fit", fitting)
+    call = {"estimator": "linear", "cv": 2, "diagnose": False}
+    dfi.explain(X, X[:, 0], **call)
+    monkeypatch.setitem(expected.COSTS, "linear", (40.0, 0.0, 0.0))
+    dfi.explain(X, X[:, 0], **call)
+    dfi.explain(X, X[:, 0], **call, progress=False)
+    dfi.compare(X, X[:, 0], "loco", estimator="linear", cv=2)
+    quick, long, quiet, other = (told[k] for k in (0, len(told) // 2, -2, -1))
+    assert quick == ""
+    assert "fitting models on halves" in long
+    assert "about 40 s in all" in long
+    assert quiet == other == terminal.getvalue()
+
+
+def test_a_bar_that_waits_shows_at_once_what_takes_long(monkeypatch):
+    terminal = at_terminal(monkeypatch)
+    with _progress.expecting(2.0), _progress.telling_bar(None, "explaining rows", 10) as bar:
+        assert terminal.getvalue() == ""
+        bar.foretell(3.0)
+        assert terminal.getvalue() == ""
+        bar.foretell(70.0)
+        assert "about 70 s in all" in terminal.getvalue()
+        with _progress.telling_bar(None, "fitting models", 10):
+            assert re.search("fitting models.*about 70 s in all", terminal.getvalue())
+    with _progress.telling_bar(True, "explaining rows", 10):
+        pass
+    assert terminal.getvalue().count("in all") == 2
+
+
+def test_the_time_of_a_call_grows_with_its_table_and_its_learner():
+    rng = np.random.default_rng(0)
+    method = dfi.methods.Disentangled()
+
+    def seconds(rows, columns, estimator="auto", n_jobs=1, classes=None):
+        X = rng.standard_normal((rows, columns))
+        y = X[:, 0] if classes is None else np.digitize(X[:, 0], classes).astype(str)
+        given = dfi.methods.prepare(X, y, estimator=estimator, n_jobs=n_jobs)
+        return expected.seconds_before(given, method)
+
+    assert seconds(200, 4, "linear") < seconds(200, 4) < seconds(400, 4) < seconds(400, 8)
+    assert seconds(400, 8, n_jobs=2) < seconds(400, 8, n_jobs=1) < seconds(400, 8, classes=[-1, 1])
+    assert seconds(60, 2, LinearRegression()) is None

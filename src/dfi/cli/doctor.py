@@ -32,6 +32,7 @@ from dfi.cli.console import REFUSED, ColumnsRefused, Console, print_json, print_
 from dfi.cli.inputs import read_arguments
 from dfi.inference.intervals import check_level
 from dfi.methods.disentangled import Disentangled, Plan
+from dfi.methods.expected import expected_seconds
 from dfi.results.numbers import percent
 from dfi.results.views import shorten
 from dfi.transports.blocks import RARE, rare_levels
@@ -310,7 +311,6 @@ def correlated(table: Table) -> tuple[tuple[tuple[str, ...], float], ...]:
 
 def _plan(fits: Fits, ahead: Plan) -> dict[str, object]:
     sizes = fits.training_sizes(halves=ahead.form in CROSSED, quarters=ahead.extrapolates)
-    explained = len(fits.rows) if ahead.rows is None else len(ahead.rows.order)
     return {
         "transport": ahead.choice.design.name,
         "why": list(ahead.choice.reasons),
@@ -319,48 +319,12 @@ def _plan(fits: Fits, ahead: Plan) -> dict[str, object]:
         "models": len(sizes),
         "fewest_training_rows": min(sizes, default=0),
         "most_training_rows": max(sizes, default=0),
-        "explained_rows": explained,
+        "explained_rows": ahead.explained(fits),
         "of": fits.n_rows,
         "until_precise": ahead.rows is not None and ahead.rows.precise,
         "units": len(fits.units.names),
-        "seconds": seconds(fits, sizes, explained),
+        "seconds": expected_seconds(fits, ahead),
     }
-
-
-def seconds(fits: Fits, sizes: Sequence[int], explained: int) -> float | None:
-    """Return roughly how many CPU seconds a run takes; None where nothing is known of the model.
-
-    Measured on one core with ``benchmarks/everyday.py``: within a factor of two for most of its
-    tables, levels of categories counted as columns. Extra trees are taken for a forest.
-    """
-    if fits.prefit:
-        return None
-    width = fits.table.matrix.shape[1]
-    name = fits.settings["estimator"]
-    cost = COSTS.get(str(name)) if isinstance(name, str) else None
-    if cost is None:
-        return None
-    base, per_model, per_cell = cost
-    asked = explained * len(sizes) / len(fits.repeats[0])
-    models = base + per_model * len(sizes) + per_cell * width * (sum(sizes) + asked)
-    if any(len(column.positions) > 1 for column in fits.table.columns):
-        models *= REFITTED
-    transports = max(1, len(fits.outcome.members))
-    return float(models + PER_PRODUCT * explained * width**2 * transports)
-
-
-COSTS = {
-    "linear": (0.2, 0.002, 2e-8),
-    "ridge": (0.2, 0.003, 3e-8),
-    "boosting": (0.8, 0.03, 7e-6),
-    "forest": (1.0, 0.5, 1.5e-4),
-    "extra_trees": (1.0, 0.5, 1.5e-4),
-    "auto": (0.6, 0.03, 5e-6),
-}
-"""CPU seconds of a run, of a model, and of a cell that a model is fitted on or asked about."""
-
-REFITTED, PER_PRODUCT = 2.5, 2.5e-8
-"""What refits of units of several columns take, and seconds of a row's products of columns."""
 
 
 def rough_time(value: float) -> str:

@@ -138,6 +138,10 @@ class Plan:
     rows: RowPlan | None
     source: RowSource | None
 
+    def explained(self, fits: Fits) -> int:
+        """Return how many rows are explained, at the most."""
+        return len(fits.rows if self.rows is None else self.rows.order)
+
 
 @dataclass(frozen=True)
 class Begun:

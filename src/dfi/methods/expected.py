@@ -1,0 +1,66 @@
+"""How long a call will take, from the size of its table: known before anything is fitted.
+
+What is known later is more exact: :func:`dfi.methods.stages.seconds_ahead`.
+"""
+
+from __future__ import annotations
+
+import warnings
+from typing import TYPE_CHECKING
+
+from joblib import effective_n_jobs
+
+from dfi._scoring.forms import CROSSED
+
+if TYPE_CHECKING:
+    from dfi._models.fits import Fits
+    from dfi.methods.disentangled import Disentangled, Plan
+
+COSTS = {
+    "linear": (0.2, 0.002, 2e-8),
+    "ridge": (0.2, 0.003, 3e-8),
+    "boosting": (0.8, 0.03, 7e-6),
+    "forest": (1.0, 0.5, 1.5e-4),
+    "extra_trees": (1.0, 0.5, 1.5e-4),
+    "auto": (0.6, 0.03, 5e-6),
+}
+"""CPU seconds of a run, of a model, and of a cell that a model is fitted on or asked about."""
+
+REFITTED, PER_PRODUCT = 2.5, 2.5e-8
+"""What refits of units of several columns take, and seconds of a row's products of columns."""
+
+
+def expected_seconds(fits: Fits, ahead: Plan, n_jobs: int = 1) -> float | None:
+    """Return roughly how many seconds a run takes; None where nothing is known of the model.
+
+    Measured on one core with ``benchmarks/everyday.py``, levels of categories counted as columns.
+    Extra trees are taken for a forest. Models alone are fitted in parallel.
+    """
+    name = fits.settings["estimator"]
+    cost = COSTS.get(str(name)) if isinstance(name, str) else None
+    if fits.prefit or cost is None:
+        return None
+    base, per_model, per_cell = cost
+    sizes = fits.training_sizes(halves=ahead.form in CROSSED, quarters=ahead.extrapolates)
+    explained, width = ahead.explained(fits), fits.table.matrix.shape[1]
+    fitting = per_model * len(sizes) + per_cell * width * sum(sizes)
+    asking = per_cell * width * explained * len(sizes) / len(fits.repeats[0])
+    models = base + fitting / n_jobs + asking
+    if any(len(column.positions) > 1 for column in fits.table.columns):
+        models *= REFITTED
+    transports = max(1, len(fits.outcome.members))
+    return float(models + PER_PRODUCT * explained * width**2 * transports)
+
+
+def seconds_before(fits: Fits, method: Disentangled) -> float | None:
+    """Return what a call is expected to take, None where that is not known."""
+    if fits.cluster is not None:
+        return None
+    with warnings.catch_warnings():
+        # what there is to say, and to refuse, is said by the call itself
+        warnings.simplefilter("ignore")
+        try:
+            ahead = method.plan(fits.members[0] if fits.outcome.members else fits)
+        except (TypeError, ValueError):
+            return None
+        return expected_seconds(fits, ahead, effective_n_jobs(fits.workers.n_jobs))
