@@ -85,7 +85,7 @@ class ColumnsRefused(Refused):
         sentence, *others = self.reasons.values()
         if others:
             what = "another column is" if len(others) == 1 else f"{len(others)} more columns are"
-            sentence += f"({what} refused too: dfi doctor lists each)"
+            sentence += f" ({what} refused too: dfi doctor lists each)"
         super().__init__(sentence)
 
 

@@ -596,7 +596,7 @@ def leading_sentence(row: Plain, target: str | None, spec: Mapping[str, object])
     if row["unrelated"]:
         text = f"score exactly 0: {UNRELATED}."
         if row["ci_high"]:
-            text += f"Dependence too weak to detect could give it up to {number(row['ci_high'])}."
+            text += f" Dependence too weak to detect could give it up to {number(row['ci_high'])}."
         return text
     if row["ci_low"] is None or row["ci_high"] is None:
         return (
@@ -669,7 +669,7 @@ def quality_sentences(
         low, high = quality.auc_interval(level)
         member = f"a row of class {positive}" if positive else "a row of the class"
         text += (
-            f"Given {member} and another row, it gives the first the higher probability in "
+            f" Given {member} and another row, it gives the first the higher probability in "
             f"{percent(quality.auc)} of all pairs (AUC {quality.auc:.3f}, {percent(level)} "
             f"interval {low:.3f} to {high:.3f})."
         )
@@ -679,7 +679,7 @@ def quality_sentences(
             text += f" Its Brier score is {number(quality.brier)}."
     if quality.concordance is not None:
         text += (
-            f"It orders {percent(quality.concordance)} of the comparable pairs of rows correctly "
+            f" It orders {percent(quality.concordance)} of the comparable pairs of rows correctly "
             "(concordance)."
         )
     return {
