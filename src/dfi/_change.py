@@ -597,10 +597,7 @@ def _told_apart(found: Change, pairing: _Pairing) -> Change:
 
 
 def _with_parts(found: Change, pairing: _Pairing, mixed: Swapped, back: Swapped) -> Change:
-    r"""Return the change with covariates and concept.
-
-    ``mixed`` is :math:`\Phi(0, 1)`, ``back`` :math:`\Phi(1, 0)`.
-    """
+    r"""Return the change with both parts, from :math:`\Phi(0, 1)` and :math:`\Phi(1, 0)`."""
     before, after = (_both(result) for result in (found.before, found.after))
     covariates_before = 0.5 * (back.relation - before - mixed.law)
     covariates_after = 0.5 * (back.law + after - mixed.relation)

@@ -50,7 +50,7 @@ RETURNS = {
     "dict[str, Json]": _MACHINE,
     "dict[str, object]": _MACHINE,
     "int": ("int", "Its place."),
-    "list[dict[str, Any]]": ("list of dict", "With a ``name`` each; NaN where not known."),
+    "list[Plain]": ("list of dict", "With a ``name`` each; NaN where not known."),
     "str": ("str", "The text."),
     "Simulation": ("Simulation", "The sample, its regression and its true scores."),
 }

@@ -561,11 +561,7 @@ def _average(values: Floats, fits: Fits, level: float) -> dict[str, float]:
 
 
 def _refuse_plug_in(fits: Fits) -> None:
-    """Raise if given pseudo-outcomes are predicted without error: they have no noise.
-
-    By the default learner, whatever the estimator is: a straight line does not see what a forest
-    has predicted.
-    """
+    """Raise if the default learner predicts given pseudo-outcomes: they have no noise."""
     judge = replace(fits, learner=resolve_learner("auto"), halvings=(), cache=Cache())
     values = fits.outcome.values
     mass, error = 0.0, 0.0

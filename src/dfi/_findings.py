@@ -44,20 +44,8 @@ WARNINGS: dict[str, type[Warning]] = {
 class Finding:
     """One finding about a result.
 
-    Parameters
-    ----------
-    kind : str
-        What was looked at.
-    severity : {"note", "care", "distrust"}
-        How far it limits what it is about.
-    what : str
-        A sentence, without a capital and a full stop.
-    numbers : mapping
-        What was measured.
-    remedy : str
-        What to do, as sentences; empty where nothing can be done.
-    about : tuple of str
-        Names of the features that it is about; empty where it is about the whole result.
+    ``what`` is a sentence without a capital and a full stop, ``remedy`` sentences, empty where
+    nothing can be done; ``about`` names features, and is empty for the whole result.
     """
 
     kind: str

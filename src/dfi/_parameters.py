@@ -66,8 +66,7 @@ def listed(items: Iterable[str]) -> str:
 class Constraint:
     """One allowed kind of value, worded to follow "must be", with its type.
 
-    ``names`` are the strings that are allowed, for suggestions; ``typed`` are the words for who
-    types a command, where they are others.
+    ``names`` are the allowed strings; ``typed`` words it for who types a command.
     """
 
     python: str

@@ -25,7 +25,7 @@ Estimator: TypeAlias = Any
 Space: TypeAlias = Literal["attributed", "latent", "group"]
 """What the units of a result are: features, latent coordinates, or groups of features."""
 Plain: TypeAlias = dict[str, Any]
-"""What a result keeps: numbers, words, and lists and dicts of these."""
+"""What results keep and JSON and templates read: numbers, words, None, lists and dicts of these."""
 
 
 class HasArray(Protocol):

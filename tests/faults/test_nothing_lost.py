@@ -18,11 +18,10 @@ import dfi.report.page
 from dfi._files import finish_interrupted
 from dfi.cli.app import (
     CHANGE_FILES,
-    CLASS_FILES,
     COMPARE_FILES,
     EXPLAIN_FILES,
-    GROUP_FILES,
     SENSITIVITY_FILES,
+    table_files,
 )
 
 from .conftest import attempt, state
@@ -324,7 +323,7 @@ ARGUMENTS = {
     "report": ("a.dfi", "--out", "out/report.html"),
 }
 WRITTEN = {
-    "explain": (*EXPLAIN_FILES, *GROUP_FILES, *CLASS_FILES),
+    "explain": (*EXPLAIN_FILES, *table_files("groups"), *table_files("classes")),
     "compare": (*COMPARE_FILES, "loco.dfi"),
     "sensitivity": (*SENSITIVITY_FILES, "epsilon-0.dfi"),
     "change": CHANGE_FILES,

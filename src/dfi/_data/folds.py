@@ -43,11 +43,7 @@ def read_folds(
     random_state: int | np.random.SeedSequence = 0,
     by_outcome: bool = False,
 ) -> tuple[tuple[Fold, ...], ...]:
-    """Read ``cv`` into folds by repeat; a number stratifies up to ``n_classes`` values.
-
-    ``by_outcome`` shares out more values as well: every fold has one of each five (the number of
-    folds) that are next to each other.
-    """
+    """Read ``cv`` into folds by repeat; a number stratifies few values, or more ``by_outcome``."""
     check("read_folds", {"n_repeats": n_repeats})
     labels = None if groups is None else read_row_groups(groups, n_rows)
     seeds = _seeds(random_state, int(n_repeats))

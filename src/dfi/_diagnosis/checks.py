@@ -7,7 +7,7 @@ findings to ``result.findings``.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from dfi._diagnosis.fidelity import Predict
-    from dfi._types import Floats, Ints
+    from dfi._types import Floats, Ints, Plain
     from dfi.transports.base import FittedTransport
 
 SHARE_OF_LINES = 0.1
@@ -66,9 +66,8 @@ def explain_diagnostics(
     """Return diagnostics of the transport, the scores and the asymptotics.
 
     ``gained`` (n, 2) is what the outcome's mean loses and what models explain of it, row by row.
-    ``diagnose`` checks the scores (noise floor, totals, fidelity) and the dependence that is left,
-    where ``say`` asks for another transport. ``instead`` is what
-    :func:`~dfi._diagnosis.fidelity.keeping_variance` says.
+    ``diagnose`` checks the scores and the dependence that is left, where ``say`` tries another
+    transport.
     """
     found: dict[str, object] = {
         "lines": scored.rule,
@@ -103,11 +102,7 @@ def check_result(
     *,
     say: bool,
 ) -> tuple[dict[str, object], list[Finding], Totals]:
-    """Check a result; return the measurements and the findings.
-
-    ``say`` tells whether another transport is tried where dependence is left. Columns that hold the
-    outcome are looked for where it was observed, not computed.
-    """
+    """Check a result; return the measurements and the findings."""
     seed = task.fits.child("diagnosis")
     design, membership = transport.design, transport.score_membership(task)
     reason = transport.why_unprobed(len(task.explained))
@@ -228,8 +223,8 @@ def joined_checks(parts: Mapping[str, Mapping[str, object]]) -> dict[str, object
     """
     found: dict[str, object] = {}
 
-    def of_all(name: str) -> list[dict[str, Any]]:
-        told: list[dict[str, Any]] = []
+    def of_all(name: str) -> list[Plain]:
+        told: list[Plain] = []
         for part in parts.values():
             check = part.get(name)
             if isinstance(check, dict):
@@ -261,10 +256,7 @@ def joined_checks(parts: Mapping[str, Mapping[str, object]]) -> dict[str, object
 
 
 def _joined_findings(parts: Mapping[str, Mapping[str, object]]) -> list[Finding]:
-    """Return the limits of single classes, by name, and the notes that all share.
-
-    Of each kind the most severe is told.
-    """
+    """Return the most severe finding of each kind, limits of single classes by their name."""
     of_kind: dict[str, dict[str, Finding]] = {}
     for name, part in parts.items():
         records = part.get("findings")

@@ -154,10 +154,7 @@ def independence(
 def _area(
     rows: Floats, moved: Ints, pairs: Ints, generator: np.random.Generator, far: float = 0.0
 ) -> float:
-    """Return the area under the curve of a classifier, each half by one of the other half.
-
-    Where that of one half is below ``far`` the other one is not asked.
-    """
+    """Return a classifier's area, each half by one of the other; below ``far`` one is enough."""
     order = generator.permutation(len(rows))
     tables = []
     for half in np.array_split(order, 2):

@@ -46,8 +46,7 @@ def dependence(
 ) -> Finding:
     """Report how dependent latent coordinates remain; ``tried`` describes another transport.
 
-    It limits a result where it may have moved the sum of the scores (``totals``), or nothing is
-    known of that: the sum of a model without interactions is right under any dependence.
+    It limits a result whose sum (``totals``) it may have moved: without interactions that is right.
     """
     measured = f"AUC {left.auc:.2f}, chance reaches {left.chance_auc:.2f}"
     numbers = {"auc": left.auc, "chance": left.chance_auc}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -10,10 +10,8 @@ from dfi._findings import Finding
 from dfi._parameters import worded
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from dfi._scoring.scores import Scores, Task
-    from dfi._types import Floats
+    from dfi._types import Floats, Plain
 
 LATE = 0.15
 """Share of the signal that came with the second half of the training rows from which scores are too
@@ -23,11 +21,7 @@ low: parts of real tables with less cover as often as those whose curve is flat.
 def learning_curve(
     models: Scores, smaller: Scores, membership: Floats, task: Task
 ) -> dict[str, object]:
-    """Return how scores grew with the training rows.
-
-    By unit the latent cross scores of models fitted on halves and on quarters of the training rows,
-    and the share of their sum that was gained by the second half.
-    """
+    """Return scores of halves and quarters of the training rows, and the second half's gain."""
     weights = task.weights.take(models.rows)
     names = task.names[: membership.shape[1]]
     halves, quarters = (weights.mean(scores.latent) @ membership for scores in (models, smaller))
@@ -39,12 +33,8 @@ def learning_curve(
     }
 
 
-def learning(state: Mapping[str, Any]) -> Finding:
-    """Report whether scores still rise with the training rows.
-
-    Only a curve that surely rises, and by much, limits a result: intervals leave room for less, and
-    where nothing is known of it they are wide.
-    """
+def learning(state: Plain) -> Finding:
+    """Report whether scores still rise: only a curve that surely rises by much limits a result."""
     numbers = {key: state[key] for key in ("gained", "error") if state[key] is not None}
     remedy = f"Use more rows, or {worded('an estimator', 'a --model')} that suits them better"
     return Finding(
@@ -57,12 +47,7 @@ def learning(state: Mapping[str, Any]) -> Finding:
 
 
 def calibration_of(scores: Scores, membership: Floats, task: Task) -> dict[str, object] | None:
-    """Return the effect of the calibrated form on the latent scores; None for other forms.
-
-    By unit the factor, on average over folds and the unit's coordinates, and the score in the cross
-    form beside the calibrated one, both with the transport taken as known and without its
-    second-order bias; of all together the share of the calibrated sum that the cross form finds.
-    """
+    """Return the effect of the calibrated form on the latent scores; None for other forms."""
     calibration = scores.calibration
     if calibration is None:
         return None
@@ -81,7 +66,7 @@ def calibration_of(scores: Scores, membership: Floats, task: Task) -> dict[str, 
     }
 
 
-def calibration(told: Mapping[str, Any]) -> Finding:
+def calibration(told: Plain) -> Finding:
     """Report how much the calibrated form adds to the models' scores."""
     share, factors = told["found_share"], told["factor"]
     if share is None:

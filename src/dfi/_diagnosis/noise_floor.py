@@ -25,7 +25,7 @@ scores are then exactly 0, and no model is asked.
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy import stats
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from dfi._diagnosis.probes import ProbedTable
     from dfi._diagnosis.totals import Totals
     from dfi._scoring.scores import ReadFold, Task
-    from dfi._types import Floats
+    from dfi._types import Floats, Plain
     from dfi.transports.base import FittedTransport
 
 LEVEL = 0.01
@@ -120,13 +120,7 @@ def noise_floor(
     variance: float,
     stretch: float = 1.0,
 ) -> NoiseFloor:
-    """Fit the transport with the probes and score them.
-
-    ``transport`` was fitted without probes; ``folds`` are the models, and the rows on
-    which the probes' lines are averaged. The rows of ``task`` are those of ``probed`` and of the
-    features' ``latent_influence``; ``variance`` is the outcome's, ``stretch`` the factor of all
-    scores.
-    """
+    """Fit the transport again with the probes, on the rows of ``task``, and score them."""
     found = score_probes(transport, probed, latent_influence, folds, task, stretch)
     error = task.weights.take(task.explained).standard_error(latent_influence).max()
     floor = _summary(probed, found.values, found.weights, error, variance)
@@ -236,7 +230,7 @@ def describe_probe(probe: Probe) -> str:
     return "normal numbers" if probe.like is None else f"a permuted copy of {probe.like!r}"
 
 
-def joined_floor(floors: Sequence[dict[str, Any]], variance: float) -> NoiseFloor:
+def joined_floor(floors: Sequence[Plain], variance: float) -> NoiseFloor:
     """Return the scores of noise for several classes together; their errors add up too."""
     scores, errors, latent = (
         np.sum([[probe[key] for probe in floor["probes"]] for floor in floors], axis=0)

@@ -37,12 +37,7 @@ MOST_LEVELS = 20
 
 @dataclass(frozen=True)
 class ProbedTable:
-    """The explained rows with probe columns on the right.
-
-    ``constant`` tells which columns of the matrix do not vary, ``probes`` the kind of each probe,
-    what it is like, and its columns in the matrix; ``units`` are those of the transport, probes
-    last.
-    """
+    """The explained rows with probe columns on the right; ``probes``: kind, model, columns."""
 
     table: Table
     units: tuple[Column, ...]
@@ -62,12 +57,7 @@ def probed_table(
     constant: Bools,
     seed: np.random.SeedSequence,
 ) -> ProbedTable:
-    """Add probes to the explained ``rows`` of a table.
-
-    Values are permuted among rows that count; each probe draws from a child of the seed of its own
-    name. ``units`` are what is disentangled, ``constant`` tells the matrix columns that do not vary
-    among the rows.
-    """
+    """Add probes to the explained ``rows``: each draws from a seed of its own name."""
     matrix = table.matrix[rows]
     counted = np.flatnonzero(weights.values > 0)
     width = matrix.shape[1]
@@ -134,10 +124,7 @@ def _models_of_probes(units: tuple[Column, ...], matrix: Floats, constant: Bools
 
 @dataclass(frozen=True)
 class ProbeScores:
-    """Influence values of the probes' scores in both spaces, side by side, (n, 2 probes).
-
-    ``refits``, where there are any, adds the error of a transport that was taken as known.
-    """
+    """Influence values of the probes' scores, (n, 2 probes); ``refits`` adds the map's error."""
 
     values: Floats
     weights: Weights

@@ -17,7 +17,7 @@ share of the variance. An entropic map blurs the rows first, and its scores add 
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from dfi._data.weights import Weights
     from dfi._scoring.forms import ScoreForm
     from dfi._scoring.scores import Task
-    from dfi._types import Floats
+    from dfi._types import Floats, Plain
     from dfi.transports.base import Transport
 
 ERRORS = 2.0
@@ -354,7 +354,7 @@ def _why_low(totals: Totals, design: Transport, form: ScoreForm) -> str:
     )
 
 
-def joined_totals(parts: Sequence[dict[str, Any]]) -> Totals:
+def joined_totals(parts: Sequence[Plain]) -> Totals:
     """Return the totals of several classes as one; their errors add up too."""
 
     def added(name: str) -> float:

@@ -175,10 +175,7 @@ def column_labels(
 
 
 def dependence_components(coordinates: Coordinates, unit: Ints) -> tuple[Ints, Floats]:
-    """Return the component of every unit, and the bound on the dependence that it may still have.
-
-    Coordinates are centred and of unit variance; ``unit`` is that of each, 0, 1, ...
-    """
+    """Return the component of every unit, and the bound on the dependence that it may have."""
     count = int(unit.max()) + 1
     size = coordinates.size
     if count == 1 or size < FEWEST_ROWS:
@@ -413,10 +410,7 @@ class _Sample:
         return np.asarray(self.shared.sum(axis=1))
 
     def _powers(self, inside: Bools) -> tuple[float, float, float]:
-        r"""Return :math:`tr(R_{AA}^2)`, :math:`tr(R_{AA}^3)` and :math:`tr(R_{AA} (R^2)_{AA})`.
-
-        With fewer rows than columns, :math:`R = Y'Y`, by the rows' inner products.
-        """
+        """Return :math:`tr(R_{AA}^2)`, :math:`tr(R_{AA}^3)` and :math:`tr(R_{AA} (R^2)_{AA})`."""
         place = np.flatnonzero(inside)
         if self.root is None:
             block = self.correlation[np.ix_(place, place)]

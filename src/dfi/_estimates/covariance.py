@@ -252,11 +252,7 @@ class FourthPowersOf:
 
 @dataclass(frozen=True)
 class Estimated:
-    """How the correlations of a transport were estimated.
-
-    ``ranks`` are those of its components (:data:`Rank`), none where it has no correlations;
-    ``shrinkage`` is the share of the identity that was mixed in, under the ``sample`` estimator.
-    """
+    """How the correlations of a transport were estimated: ``ranks`` (:data:`Rank`), shrinkage."""
 
     ranks: tuple[Rank, ...] = ()
     shrinkage: float = 0.0

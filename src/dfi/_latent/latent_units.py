@@ -27,22 +27,9 @@ _LATENT = 11
 class LatentUnits:
     """The explained rows of a task in the space where latent lines are straight, and its units.
 
-    Attributes
-    ----------
-    points : ndarray of shape (n, p)
-        The rows in the space where lines are straight.
-    latent : ndarray of shape (n, d)
-        Their coordinates, what collinear columns leave open drawn once.
-    joints : tuple of Joint
-        The units, each replaced as one.
-    geometry : Geometry
-        The linear map of that space.
-    reference : Reference
-        The law of a replacement coordinate.
-    shares : ndarray of shape (units, units)
-        What each unit receives of each latent one; columns add up to 1.
-    models : tuple of tuples of LineModel
-        The models of every fold of the task, as functions of that space.
+    ``points`` (n, p) are the rows there, ``latent`` (n, d) their coordinates, with one draw of what
+    collinear columns leave open; ``joints`` the units, each replaced as one; ``shares`` (units,
+    units) what each receives of each latent one; ``models`` those of every fold.
     """
 
     points: Floats

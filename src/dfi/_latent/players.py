@@ -73,16 +73,9 @@ CONTEXTS = 64
 
 @dataclass(frozen=True)
 class LocalRows:
-    """Single rows explained by one model.
+    """Single rows explained by one model: prediction, contributions, total effects.
 
-    Attributes
-    ----------
-    prediction : ndarray of shape (n,)
-        The prediction.
-    values, total : ndarray of shape (n, units)
-        Contributions, which add up to the prediction less the base, and total effects.
-    rest : ndarray of shape (n,)
-        Of the prediction, what the rule for Shapley values left over before it was divided.
+    Contributions add up to the prediction less the base; ``rest`` is what the rule left to divide.
     """
 
     prediction: Floats

@@ -93,8 +93,7 @@ PATH_NODES = 8
 class Parts:
     """Parts of the explained variance as uncentred influence values (n, units), in both spaces.
 
-    ``*_by_repeat`` (repeats, units) are the means of each repeated split. ``crossed`` are products
-    of different units among the influence values (:func:`_crossed`), in both spaces.
+    ``*_by_repeat`` are means of each split, ``crossed`` the products of units (:func:`_crossed`).
     """
 
     latent: Floats
@@ -332,10 +331,7 @@ def _chances(shares: Floats, n_units: int) -> Floats:
 
 @dataclass(frozen=True)
 class _Walked:
-    """What is explained of the rows of a fold, (n,), and parts of those that were drawn.
-
-    ``slopes`` are those of local values on the latent coordinates of their unit, over the models.
-    """
+    """What is explained of a fold's rows, and parts and latent slopes of those that were drawn."""
 
     explained: Floats
     parts: Floats

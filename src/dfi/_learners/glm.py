@@ -111,7 +111,7 @@ class LinkedRidge(Member):
 
 
 class LinkedQuadratic(LinkedRidge):
-    r"""A quadratic margin, :math:`c + b'(x - m) + (x - m)'Q(x - m)`, by penalised likelihood.
+    """A quadratic margin, :math:`c + b'(x - m) + (x - m)'Q(x - m)`, by penalised likelihood.
 
     Of :class:`~dfi._learners.quadratic.QuadraticTerms`; :math:`m`, :math:`b`, :math:`Q`, :math:`c`
     are ``center_``, ``linear_``, ``quadratic_`` and ``intercept_``.

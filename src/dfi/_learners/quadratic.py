@@ -146,10 +146,7 @@ class BoundedRidge(Member):
 
 
 class QuadraticRidge(BoundedRidge):
-    r"""A quadratic polynomial, :math:`f(x) = c + b'(x - m) + (x - m)'Q(x - m)`, kept within bounds.
-
-    A ridge regression on :class:`QuadraticTerms`; penalty and bounds as of :class:`BoundedRidge`.
-    """
+    """A ridge on :class:`QuadraticTerms`, penalised and bounded as :class:`BoundedRidge`."""
 
     quadratic_: Floats
 

@@ -409,11 +409,7 @@ class LossRisk:
         )
 
     def weights(self) -> Floats:
-        """Return the weights of least risk that are not negative and sum to 1.
-
-        By Newton steps on the simplex, with the curvature of squared errors weighed by the second
-        derivative of the generator, halved until the risk falls.
-        """
+        """Return the simplex weights of least risk, by Newton steps halved until it falls."""
         count = self.first.shape[1]
         weights = np.full(count, 1.0 / count)
         if self._all_agree():

@@ -494,11 +494,7 @@ def is_small(data: Data) -> bool:
 def repeats_and_halvings(
     learner: EstimatorLike, data: Data, cv: SplitsLike, n_repeats: int | None, most_splits: int = 1
 ) -> tuple[int, tuple[int, ...]]:
-    """Return how often scores are computed, and the halvings of each split that folds share.
-
-    Where nothing is asked rows are split once. Where they are few, and ``most_splits`` allows it,
-    they are split twice; for classes once, as their models take much longer.
-    """
+    """Return how often rows are split, few of them twice, and the halvings that folds share."""
     shares = is_default(learner) and isinstance(cv, int | np.integer) and cv == SHARED_FOLDS
     if n_repeats is None:
         splits = (

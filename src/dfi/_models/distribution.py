@@ -65,11 +65,7 @@ MOST_KEPT = 4_000_000
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class LocationScale(RegressorMixin, BaseEstimator):
-    """The distribution function of an outcome at some thresholds, one column for each.
-
-    ``share`` is what a probability is multiplied by, so squared errors of several add up to
-    their mean.
-    """
+    """The distribution function of an outcome at some thresholds, each times ``share``."""
 
     estimator: Estimator
     thresholds: tuple[float, ...]

@@ -137,10 +137,7 @@ def keeps_columns(step: Estimator) -> bool:
 
 
 def sums_trees(model: Estimator) -> bool:
-    """Return whether a model is a forest or boosting of a library, with nothing inside but trees.
-
-    What it predicts of a row cannot depend on the others.
-    """
+    """Return whether a model is nothing but trees, whose predictions of rows are independent."""
     return type(model).__module__ in TREE_MODULES and "predict" not in vars(model)
 
 

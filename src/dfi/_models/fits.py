@@ -85,10 +85,7 @@ P = ParamSpec("P")
 
 @dataclass
 class Cache:
-    """Everything fitted for a table; ``shared`` holds what its classes or outcomes share.
-
-    ``before`` are the fits of the first splits alone, ``grown`` those of further ones.
-    """
+    """Everything fitted for a table; classes or outcomes have ``shared`` in common."""
 
     full: tuple[FoldModels, ...] | None = None
     before: Fits | None = None

@@ -112,9 +112,8 @@ def in_parallel(
 ) -> Iterator[Any]:
     """Run delayed calls through joblib and return their results one by one.
 
-    ``threads`` where tasks only predict: models stay in this process unless the caller has chosen a
-    backend; ``here`` where tasks must stay, as those of a few steps do. ``advance`` is told the
-    ``steps`` of results that come from elsewhere; tasks that stay tell it themselves.
+    ``threads`` where tasks only predict, ``here`` where they must stay in this process. ``advance``
+    is told the ``steps`` of results from elsewhere; tasks that stay tell it themselves.
     """
     check("in_parallel", {"n_jobs": n_jobs}, optional=["n_jobs"])
     if n_jobs is not None and n_jobs > MOST_JOBS:

@@ -224,11 +224,7 @@ def fit_dose(
     outcome_model: EstimatorLike = "auto",
     propensity: EstimatorLike = "auto",
 ) -> DoseNuisances:
-    """Fit outcome and dose, then the variance of the dose and the effect of a unit, on the folds.
-
-    The slope is linear in the columns, by ridge of residuals on residuals: where it or the variance
-    is right, pseudo-outcomes are.
-    """
+    """Fit outcome and dose, then the dose's variance and its effect, linear in the columns."""
     require_every_row(fits, "effects")
     data = replace(fits.data, outcome=outcome)
     mean = _predicted(fits, data, _learner("outcome_model", outcome_model, outcome), "outcome")

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from scipy.stats import norm
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from dfi._data.weights import Weights
-    from dfi._types import Floats, Ints
+    from dfi._types import Floats, Ints, Plain
 
 MOST_BINS = 10
 """Bins of a calibration table."""
@@ -183,14 +183,14 @@ class Quality:
             + f", {self.n_rows} rows)"
         )
 
-    def as_plain(self) -> dict[str, Any]:
+    def as_plain(self) -> Plain:
         plain = asdict(self)
         plain["calibration"] = [list(entry) for entry in self.calibration]
         plain["by_outcome"] = {name: part.as_plain() for name, part in self.by_outcome.items()}
         return plain
 
     @classmethod
-    def from_plain(cls, plain: Mapping[str, Any]) -> Quality:
+    def from_plain(cls, plain: Plain) -> Quality:
         """Read what :meth:`as_plain` wrote."""
         bins = [CalibrationBin(float(p), float(o), int(n)) for p, o, n in plain["calibration"]]
         return cls(
@@ -294,7 +294,7 @@ def _fold_skill(loss: Loss, y: Floats, lost: Floats, mass: Floats) -> float:
 
 def _of_class(
     predictions: Sequence[tuple[Ints, Floats]], y: Floats, weights: Weights, loss: Loss
-) -> dict[str, Any]:
+) -> Plain:
     """Return quality measures of a probability besides its loss; empty for other outcomes."""
     if loss.name not in (BRIER.name, LOG_LOSS.name):
         return {}

@@ -57,11 +57,7 @@ def submodels(fits: Fits) -> Submodels:
 
 @dataclass(eq=False)
 class Submodels:
-    """Out-of-fold predictions of the regression on subsets of the columns.
-
-    Each is fitted with the fold's own seed, so it differs from the full model by its columns alone.
-    Least squares is solved from Gram matrices, all subsets of one size at once.
-    """
+    """Out-of-fold predictions of the regression on subsets of the columns, with the fold's seed."""
 
     fits: Fits
     _kept: dict[Submodel, Floats] = field(default_factory=dict)

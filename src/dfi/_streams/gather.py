@@ -78,10 +78,7 @@ def gather_frame(
     together: str | None = None,
     watch: Watch = unwatched,
 ) -> tuple[Frame, dict[str, object]]:
-    """Return some rows of a table as a frame, clusters of ``together`` whole, and its facts.
-
-    At most 20,000 rows are drawn; the facts are for the specification of a result.
-    """
+    """Return at most 20,000 rows as a frame, clusters of ``together`` whole, and its facts."""
     given = {"row_id": row_id, "clusters": together}
     partitions, names = open_parts(X, {k: v for k, v in given.items() if v is not None})
     check_named(partitions.labels, names)

@@ -42,11 +42,8 @@ if TYPE_CHECKING:
     import polars as pl
 
 EXPLAIN_FILES = ("importance.csv", "importance.parquet", "result.dfi", "report.html", "log.txt")
-GROUP_FILES = ("groups.csv", "groups.parquet")
-KEEP_FILES = ("keep.csv", "keep.parquet")
-CLASS_FILES = ("classes.csv", "classes.parquet")
-PAIR_FILES = ("interactions.csv", "interactions.parquet")
-SPLIT_FILES = ("split.csv", "split.parquet")
+OLDER = {"groups": "groups", "classes": "several classes", "keep": "keep-list"}
+"""Tables that an earlier run may have left, and what this one then lacks."""
 COMPARE_FILES = ("comparison.csv", "comparison.parquet", "report.html")
 SENSITIVITY_FILES = ("sensitivity.csv", "sensitivity.parquet", "ranks.png", "report.html")
 CHANGE_FILES = (
@@ -63,6 +60,10 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+
+
+def table_files(stem: str) -> tuple[str, str]:
+    return f"{stem}.csv", f"{stem}.parquet"
 
 
 def _version(wanted: bool) -> None:
@@ -184,10 +185,11 @@ def explain(
     that name (.csv and .parquet).
     """
     summed = request.groups is not None and request.units == "columns"
-    files = EXPLAIN_FILES + (GROUP_FILES if summed else ())
-    files += () if keep is None else KEEP_FILES
-    files += (PAIR_FILES if interactions else ()) + (SPLIT_FILES if split else ())
-    run = Run(context, request, "", files, perhaps=CLASS_FILES)
+    asked = {
+        "groups": summed, "keep": keep is not None, "interactions": interactions, "split": split
+    }  # fmt: skip
+    files = [name for stem, wanted in asked.items() if wanted for name in table_files(stem)]
+    run = Run(context, request, "", [*EXPLAIN_FILES, *files], perhaps=table_files("classes"))
     console = run.console
     with console.warnings():
         arguments = run.read(f"explaining {request.target!r}", parts=True)
@@ -231,19 +233,17 @@ def explain(
             f"explained {explained} rows x {len(rows)} {unit}s, "
             f"{quality_text(quality)}{errors}: {leading(rows)} ({run.seconds:.1f} s) -> {run.out}"
         )
+        tables = {"importance": result.table()}
+        if result.by_outcome:
+            tables["classes"] = result.table(by="outcome")
+        if result.default_groups is not None:
+            tables["groups"] = result.group().table()
+        further = {"keep": kept, "interactions": pairs, "split": parted}
+        tables |= {stem: found.table() for stem, found in further.items() if found is not None}
         console.say(f"writing {run.out}")
         with run.folder.filling() as stage:
-            write_tables(result.table(), stage, "importance")
-            if result.by_outcome:
-                write_tables(result.table(by="outcome"), stage, "classes")
-            if result.default_groups is not None:
-                write_tables(result.group().table(), stage, "groups")
-            if kept is not None:
-                write_tables(kept.table(), stage, "keep")
-            if pairs is not None:
-                write_tables(pairs.table(), stage, "interactions")
-            if parted is not None:
-                write_tables(parted.table(), stage, "split")
+            for stem, table in tables.items():
+                write_tables(table, stage, stem)
             local = None if rows_shown is None else rows_of_page(result, rows_shown)
             result.save(stage / "result.dfi", rows=local)
             page = stage / "report.html"
@@ -253,17 +253,17 @@ def explain(
             stamp = datetime.now(UTC).isoformat(timespec="seconds")
             (stage / "log.txt").write_text(f"{stamp} {line}\n", encoding="utf-8")
     written = run.folder.written
-    kinds = ((GROUP_FILES, "groups"), (CLASS_FILES, "several classes"), (KEEP_FILES, "keep-list"))
-    for names, what in kinds:
-        stale = [name for name in names if name not in written and (run.out / name).exists()]
+    for stem, what in OLDER.items():
+        names = [name for name in table_files(stem) if name not in written]
+        stale = [name for name in names if (run.out / name).exists()]
         if stale:
             console.warn(f"{' and '.join(stale)} in {run.out} are older: this run has no {what}")
 
     def show() -> None:
         print_table(result, rows, top=top)
-        for further in (kept, *sections):
-            if further is not None:
-                print_lines(repr(further))
+        for answer in (kept, *sections):
+            if answer is not None:
+                print_lines(repr(answer))
 
     sampled = ("explained_rows", "explained_of", "why")
     run.end(
@@ -513,7 +513,7 @@ def read_result(path: Path) -> dfi.Importance:
         raise Unreadable(f"{file} may not be read: permission denied") from None
 
 
-def read_groups(path: str | None) -> object:
+def read_groups(path: str | None) -> pl.DataFrame | dict[str, list[str]] | None:
     if path is None:
         return None
     from dfi.cli.reading import read_groups_file

@@ -27,7 +27,7 @@ import warnings
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ParamSpec
+from typing import TYPE_CHECKING, ParamSpec
 
 import typer
 from rich.console import Console as RichConsole
@@ -41,9 +41,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
     from types import FrameType
 
+    from dfi._types import Plain
     from dfi.results.importance import Importance
 
-    Rows = Sequence[Mapping[str, Any]]
+    Rows = Sequence[Plain]
 
 P = ParamSpec("P")
 
@@ -346,7 +347,7 @@ def _print_fitting(unit: str, rows: Rows, choices: Sequence[Mapping[str, list[st
     RichConsole(highlight=False, width=max(width, needed)).print(table)
 
 
-def _share_of(row: Mapping[str, Any]) -> str:
+def _share_of(row: Plain) -> str:
     from dfi.results.numbers import percent
 
     if row["share"] is None:

@@ -67,10 +67,7 @@ def _without_rounding(errors: Floats, scores: Floats) -> Floats:
 def standard_errors(
     influence: Floats, weights: Weights, *, degenerate: Bools | None = None
 ) -> Floats:
-    """Return the standard error of each column mean of uncentred influence values.
-
-    NaN for degenerate units; exactly 0 for columns that do not vary beyond rounding.
-    """
+    """Return the standard error of each column mean; exactly 0 if it varies by rounding only."""
     errors = np.array(weights.standard_error(influence), dtype=np.float64)
     errors = _without_rounding(errors, weights.mean(influence))
     if degenerate is not None:
@@ -482,11 +479,7 @@ class InfluenceMoments(Influence):
 
     @property
     def skewness(self) -> Floats:
-        """Skewness of each score.
-
-        A ValueError for sums of more units than third moments are kept for, without a sample of
-        rows.
-        """
+        """Skewness of each score; ValueError for sums of more units than third moments are of."""
         varies = self.se > 0.0
         if np.isnan(self._own_third[varies]).any():
             raise ValueError(

@@ -352,11 +352,7 @@ def critical_value(maxima: Floats, level: float = 0.95) -> float:
 def simultaneous_critical_value(
     influence: Influence, *, level: float, alternative: Alternative, random_state: int = 0
 ) -> float:
-    """Return the critical value of simultaneous bands, by rows or from moments.
-
-    Row multipliers and normal draws from the covariance have the same law; with the same seed
-    their critical values differ by the noise of 4000 draws.
-    """
+    """Return the critical value of simultaneous bands, by rows or from moments: one law."""
     if isinstance(influence, InfluenceRows):
         maxima = max_t_statistics(
             influence.values, influence.weights, alternative=alternative, random_state=random_state

@@ -145,10 +145,7 @@ def _surely_above(
 
 
 def _critical(maxima: Floats, level: float, degrees: float, n_pairs: int) -> float:
-    """Return the critical value of all open comparisons at once.
-
-    Where the draws are too few for the level it is Bonferroni's, which is never too small.
-    """
+    """Return the critical value of all open comparisons: Bonferroni's if draws are too few."""
     if level <= highest_level(len(maxima)):
         return critical_value(maxima, level)
     tail = (1.0 - level) / (2 * n_pairs)
@@ -163,11 +160,7 @@ def _draws(
     n_draws: int | None,
     random_state: int,
 ) -> Floats:
-    """Return draws of the errors of the scores, shape (units, draws).
-
-    The symmetric root of the correlations, which rounding moves by rounding only; that of
-    eigenvectors turns freely where eigenvalues are equal.
-    """
+    """Return draws of the errors, (units, draws), by the symmetric root: eigenvectors may turn."""
     if n_draws is None:
         n_draws = int(np.clip(4000 * (200.0 / len(chosen)) ** 2, 1000, 4000))
     error = se[chosen]

@@ -58,11 +58,7 @@ ADDS_UP = 1e-6
 
 @dataclass(frozen=True, eq=False)
 class Shares:
-    """Shares of a total: their values, and influence values of their errors (mean 0).
-
-    ``influence`` is None where only the values are known. Where models are still ``learning`` the
-    standard errors hold :data:`UNLEARNED` too.
-    """
+    """Shares of a total, and influence values of their errors (mean 0; None if unknown)."""
 
     values: Floats
     influence: Influence | None
@@ -154,10 +150,7 @@ def on_simplex(values: Floats) -> Floats:
 
 
 def bounded(columns: dict[str, Floats], shares: Floats) -> dict[str, Floats]:
-    """Replace the shares among the columns; intervals are in [0, 1] and contain them.
-
-    Where the ends are unknown they stay so.
-    """
+    """Replace the shares among the columns; known intervals are in [0, 1] and contain them."""
     low, high = np.clip(columns["ci_low"], 0.0, 1.0), np.clip(columns["ci_high"], 0.0, 1.0)
     return columns | {
         "share": shares,

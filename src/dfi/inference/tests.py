@@ -168,10 +168,7 @@ def _digits(value: float) -> str:
 def estimate_one(
     influence: Influence, *, level: float, alternative: Alternative, nonnegative: bool
 ) -> Estimate:
-    """Return the score of the only unit with its inference.
-
-    The interval is two-sided; ``alternative`` is that of the test.
-    """
+    """Return the only unit's score: a two-sided interval, a test of the ``alternative``."""
     value, error, degrees = influence.mean, influence.se, influence.degrees
     return estimate_of(
         value, error, degrees, level=level, alternative=alternative, nonnegative=nonnegative

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from numpy.typing import ArrayLike, NDArray
 
-    from dfi._types import Floats, Ints
+    from dfi._types import Floats, GroupsLike, Ints
     from dfi.results.importance import Importance
     from dfi.results.questions import GroupScores
     from dfi.results.views import Columns, Names
@@ -95,15 +95,7 @@ def latent_attributed(result: Importance, *, top: int | None = 20, ax: Axes | No
         ax.hlines(
             rows + shift, shown[f"{side}_ci_low"], shown[f"{side}_ci_high"], color=colour, alpha=0.6
         )
-        ax.plot(
-            shown[f"{side}_score"],
-            rows,
-            linestyle="none",
-            marker=marker,
-            markersize=6,
-            color=colour,
-            label=side,
-        )
+        ax.plot(shown[f"{side}_score"], rows, marker, markersize=6, color=colour, label=side)
     style.zero_line(ax)
     style.label_rows(ax, shown["feature"])
     ax.set_xlabel("importance (variance of the outcome)", fontsize=9)
@@ -264,7 +256,7 @@ def _name_points(ax: Axes, x: Floats, y: Floats, labels: Sequence[str]) -> None:
         )
 
 
-def _by_group(result: Importance, groups: object, how: GroupScores = "sum") -> Importance:
+def _by_group(result: Importance, groups: GroupsLike, how: GroupScores = "sum") -> Importance:
     if result.space != "group":
         return result.group(groups, how=how)
     if groups is not None:
@@ -273,7 +265,7 @@ def _by_group(result: Importance, groups: object, how: GroupScores = "sum") -> I
 
 
 @style.as_table
-def groups_data(result: Importance, groups: object = None, *, top: int | None = 20) -> Columns:
+def groups_data(result: Importance, groups: GroupsLike = None, *, top: int | None = 20) -> Columns:
     """Return the numbers behind the first two panels of :func:`groups`.
 
     ``significant_alone`` is one test at a time, ``significant`` with Bonferroni's correction.
@@ -295,7 +287,7 @@ def groups_data(result: Importance, groups: object = None, *, top: int | None = 
 @validated
 def groups(
     result: Importance,
-    groups: object = None,
+    groups: GroupsLike = None,
     *,
     how: GroupScores = "sum",
     top: int | None = 20,
@@ -408,7 +400,7 @@ def _draw_statistics(ax: Axes, columns: Columns, alpha: float, n_groups: int) ->
 
 
 def _mean_correlation(
-    result: Importance, groups: object, correlation: Floats, order: Ints
+    result: Importance, groups: GroupsLike, correlation: Floats, order: Ints
 ) -> Floats:
     if result.space == "group":
         raise ValueError("pass the result by feature together with correlation, not by group")

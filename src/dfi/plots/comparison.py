@@ -292,6 +292,4 @@ def _draw(
 ) -> None:
     values, low, high = (np.asarray(columns[key], dtype=np.float64) for key in keys)
     ax.hlines(at, low, high, color=colour, linewidth=1.4, zorder=2)
-    ax.plot(
-        values, at, marker, color=colour, markersize=4.5, linestyle="none", label=label, zorder=3
-    )
+    ax.plot(values, at, marker, color=colour, markersize=4.5, label=label, zorder=3)

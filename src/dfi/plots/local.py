@@ -369,10 +369,7 @@ def dependence(
 
 
 def placed_values(values: Array) -> tuple[Floats, list[str]]:
-    """Return positions on the axis: numbers unchanged, levels side by side.
-
-    What is missing among numbers lies to the left of them.
-    """
+    """Return positions on the axis: numbers unchanged, missing at the left; levels side by side."""
     if _is_number(values):
         numbers = values.astype(np.float64)
         known = np.isfinite(numbers)

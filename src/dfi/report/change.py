@@ -5,17 +5,18 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dfi.report.charts import LABEL_WIDTH, MAX_BARS, Scale
-from dfi.report.page import _page, _templates
+from dfi.report.page import page_data, rendered, templates
 from dfi.results import words
 from dfi.results.change import ROWS_TEXT, Change, change_columns, change_order
 from dfi.results.columns import CHANGES, page_cells, written
 from dfi.results.file import thaw
 from dfi.results.numbers import aligned, number, p_value, percent
-from dfi.results.views import Plain, finite, short_names
+from dfi.results.views import finite, short_names
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from dfi._types import Plain
     from dfi.results.change import PartName
     from dfi.results.importance import Importance
 
@@ -164,7 +165,7 @@ def summarize_change(
 ) -> Plain:
     """Return everything that the page shows, as plain values."""
     rows = change_rows(found)
-    target = target or _target(found)
+    target = target or words.name_of(found.after.spec)
     apart = found.covariates is not None
     overlap = thaw(found.overlap)
     return {
@@ -187,15 +188,6 @@ def summarize_change(
             "overlap": overlap,
         },
     }
-
-
-def _target(found: Change) -> str | None:
-    said = found.after.spec.get("target")
-    if isinstance(said, str):
-        return said
-    outcome = thaw(found.after.spec.get("outcome"))
-    name = outcome.get("name") if isinstance(outcome, dict) else None
-    return name if isinstance(name, str) and name != "y" else None
 
 
 TESTED: dict[PartName, tuple[str, str]] = {
@@ -226,24 +218,13 @@ def change_html(found: Change, *, title: str | None = None, target: str | None =
     summary = summarize_change(found, title=title, target=target)
     features = summary["features"]
     columns, shown = page_cells(CHANGES, features)
-    return _page(
+    return rendered(
         "change.html",
         summary=summary,
         columns=columns,
         shown=shown,
         chart=forest(features),
-        data={
-            "features": features,
-            "columns": [
-                ["rank", "rank"],
-                ["name", "feature"],
-                *([key, label] for key, label, _ in columns),
-            ],
-            "groups": [],
-            "level": summary["level"],
-            "spec": summary["spec"],
-            "file": "change",
-        },
+        data=page_data(features, columns, "feature", summary["level"], summary["spec"], "change"),
     )
 
 
@@ -251,7 +232,7 @@ def compact_change_html(found: Change, *, rows: int = 10) -> str:
     """Return a small table for notebooks: no script, no style outside of itself."""
     features = change_rows(found)
     return (
-        _templates()
+        templates()
         .get_template("compact_change.html")
         .render(
             cells=written(

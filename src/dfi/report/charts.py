@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING
 
 from dfi.results.numbers import aligned, nice_ticks, number, percent
 from dfi.results.tree import SLIGHT, branches, signal_tree
-from dfi.results.views import Plain, latent_measures, short_names
+from dfi.results.views import latent_measures, short_names
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from dfi._types import Plain
     from dfi.results.importance import Importance
 
     Box = tuple[float, float, float, float]
@@ -31,10 +32,7 @@ NARROW, WIDE = (290.0, 330.0), (440.0, 360.0)
 
 
 class Scale:
-    """A linear map of numbers to percent, with a margin at both ends.
-
-    ``upwards`` counts from the bottom: the vertical axis of SVG points down.
-    """
+    """A linear map of numbers to percent, with margins; ``upwards`` counts from the bottom."""
 
     def __init__(
         self, low: float, high: float, margin: float = 0.03, *, upwards: bool = False
@@ -90,10 +88,7 @@ def bars(
 ) -> Plain:
     """Return bars with intervals for the first rows, and the position of the noise floor.
 
-    About as many ``ticks``, and names of as many characters (``width``), as there is room for.
-
-    With what is ``explained``, bars, intervals, axis and floor are shares of it, where all shares
-    are known; else they are scores.
+    With what is ``explained``, all are shares of it where every share is known; else scores.
     """
     shown = list(rows[:limit])
     measure = _measure(shown, explained)
@@ -249,10 +244,10 @@ def heat_map(weights: Plain | None, rows: Sequence[Plain]) -> Plain | None:
     }
 
 
-def tree(result: Importance, limit: int = MAX_BARS) -> Plain | None:
+def tree(result: Importance) -> Plain | None:
     """Return the tree of the leading units as brackets; None if none share signal."""
     try:
-        found = signal_tree(result, limit)
+        found = signal_tree(result, MAX_BARS)
     except ValueError:
         return None
     if not (found.similarity >= LEAST_SHARED).any():

@@ -26,10 +26,11 @@ from dfi.results.numbers import aligned, for_json, percent
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from dfi._types import GroupsLike, Plain
     from dfi.results.interactions import Interactions
     from dfi.results.local import LocalAttributions
     from dfi.results.split import Split
-    from dfi.results.views import Plain, ResultsByLabel
+    from dfi.results.views import ResultsByLabel
 
 SHOWN = 50
 """Units in the table of a text."""
@@ -68,7 +69,7 @@ class Report:
     result: Importance | ResultsByLabel | Change
     title: str | None = None
     target: str | None = None
-    groups: object = None
+    groups: GroupsLike = None
     rows: int | LocalAttributions | None = None
     sections: Sequence[Interactions | Split] = ()
 

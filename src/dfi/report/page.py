@@ -23,12 +23,14 @@ from dfi.results.columns import UNITS, page_cells, written
 from dfi.results.local import LocalAttributions, value_text
 from dfi.results.numbers import aligned, number, p_value, percent
 from dfi.results.text import BELOW_ZERO, missing_text
-from dfi.results.views import Plain, ResultsByLabel, survival_curve, unit_rows
+from dfi.results.views import survival_curve, unit_rows
 
 if TYPE_CHECKING:
+    from dfi._types import GroupsLike, Plain
     from dfi.results.importance import Importance
     from dfi.results.interactions import Interactions
     from dfi.results.split import Split
+    from dfi.results.views import ResultsByLabel
 
 NARROW_LABEL = 20
 """Characters of a name in the charts of a comparison."""
@@ -38,17 +40,17 @@ SHOWN_OF_EACH = 15
 
 
 @cache
-def _templates() -> Environment:
+def templates() -> Environment:
     """Return the templates; every value is escaped where it is written."""
-    templates = Environment(
+    found = Environment(
         loader=PackageLoader("dfi.report"),
         autoescape=select_autoescape(default=True, default_for_string=True),
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    templates.filters.update(number=number, percent=percent, p_value=p_value, in_line=_in_line)
-    return templates
+    found.filters.update(number=number, percent=percent, p_value=p_value, in_line=_in_line)
+    return found
 
 
 def _in_line(rows: Sequence[Plain], *keys: str) -> list[list[str]]:
@@ -60,17 +62,37 @@ def _asset(name: str) -> str:
     return resources.files("dfi.report").joinpath("templates", name).read_text(encoding="utf-8")
 
 
-def _page(template: str, **values: object) -> str:
+def page_data(
+    features: Sequence[Plain],
+    columns: Sequence[tuple[str, str, bool]],
+    unit: str,
+    level: float,
+    spec: Plain,
+    file: str,
+    **more: object,
+) -> Plain:
+    """Return what the script of a page reads."""
+    heads = [["rank", "rank"], ["name", unit], *([key, label] for key, label, _ in columns)]
+    return {
+        "features": features, "columns": heads, "groups": [], "level": level, "spec": spec,
+        "file": file, **more,
+    }  # fmt: skip
+
+
+def rendered(template: str, **values: object) -> str:
     """Return a page with its style and script, which is the only one that a browser may run."""
     script = _asset("script.js")
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
-    found = _templates().get_template(template)
-    page = found.render(
-        style=Markup(_asset("style.css")),  # noqa: S704 - our own file
-        script=Markup(script),  # noqa: S704 - our own file
-        policy="default-src 'none'; base-uri 'none'; form-action 'none'; "
-        f"style-src 'unsafe-inline'; script-src 'sha256-{digest}'",
-        **{name: _readable(value) for name, value in values.items()},
+    page = (
+        templates()
+        .get_template(template)
+        .render(
+            style=Markup(_asset("style.css")),  # noqa: S704 - our own file
+            script=Markup(script),  # noqa: S704 - our own file
+            policy="default-src 'none'; base-uri 'none'; form-action 'none'; "
+            f"style-src 'unsafe-inline'; script-src 'sha256-{digest}'",
+            **{name: _readable(value) for name, value in values.items()},
+        )
     )
     return printable(page, keep="\n\t")
 
@@ -91,7 +113,7 @@ def report_html(
     *,
     title: str | None = None,
     target: str | None = None,
-    groups: object = None,
+    groups: GroupsLike = None,
     rows: int | LocalAttributions | None = None,
     sections: Sequence[Interactions | Split] = (),
 ) -> str:
@@ -102,7 +124,7 @@ def report_html(
     features = summary["features"]
     explained = None if summary["explained"] is None else summary["explained"]["value"]
     columns, shown = page_cells(UNITS, features, {"of_null": summary["null_label"]})
-    return _page(
+    return rendered(
         "report.html",
         summary=summary,
         columns=columns,
@@ -124,21 +146,18 @@ def report_html(
             "survival": charts.survival(survival_curve(result)),
             "inside": charts.inside(summary["inside"]),
         },
-        data={
-            "features": features,
-            "columns": [
-                ["rank", "rank"],
-                ["name", summary["unit"]],
-                *([key, label] for key, label, _ in columns),
-            ],
-            "groups": summary["groups"] or [],
-            "level": summary["level"],
-            "null": summary["null_name"],
-            "whole": summary["whole"],
-            "spec": summary["spec"],
-            "file": "importance",
+        data=page_data(
+            features,
+            columns,
+            summary["unit"],
+            summary["level"],
+            summary["spec"],
+            "importance",
+            groups=summary["groups"] or [],
+            null=summary["null_name"],
+            whole=summary["whole"],
             **({} if local is None else {"rows": local}),
-        },
+        ),
     )
 
 
@@ -147,29 +166,32 @@ def compact_html(result: Importance, *, rows: int = 10) -> str:
     features = unit_rows(result)
     explained = None if result.explained is None else result.explained.value
     outcome = words.outcome_of(result.spec, result.by_outcome)
-    template = _templates().get_template("compact.html")
-    page = template.render(
-        chart=charts.bars(features, rows, explained=explained),
-        cells=written(
-            UNITS, features[:rows], "notebook", interval=f"{percent(result.level)} interval"
-        ),
-        trust=result.trust,
-        n_features=len(features),
-        n_unrelated=sum(row["unrelated"] for row in features),
-        level=result.level,
-        quality=result.quality,
-        fit=words.quality_text(result.quality).split(" (")[0].replace("R2", "R²"),
-        outcome=None if outcome is None else outcome.text,
-        target=words.name_of(result.spec),
-        unit=words.unit_of(result.spec),
-        shared=any(row["share"] is not None for row in features),
-        by_class=None if not result.by_outcome else class_summary(result, rows),
-        space=result.space,
-        how=result.spec.get("group_scores"),
-        missing=missing_text(result),
-        below=BELOW_ZERO
-        if result.nonnegative and any((row["score"] or 0.0) < 0.0 for row in features[:rows])
-        else None,
+    page = (
+        templates()
+        .get_template("compact.html")
+        .render(
+            chart=charts.bars(features, rows, explained=explained),
+            cells=written(
+                UNITS, features[:rows], "notebook", interval=f"{percent(result.level)} interval"
+            ),
+            trust=result.trust,
+            n_features=len(features),
+            n_unrelated=sum(row["unrelated"] for row in features),
+            level=result.level,
+            quality=result.quality,
+            fit=words.quality_text(result.quality).split(" (")[0].replace("R2", "R²"),
+            outcome=None if outcome is None else outcome.text,
+            target=words.name_of(result.spec),
+            unit=words.unit_of(result.spec),
+            shared=any(row["share"] is not None for row in features),
+            by_class=None if not result.by_outcome else class_summary(result, rows),
+            space=result.space,
+            how=result.spec.get("group_scores"),
+            missing=missing_text(result),
+            below=BELOW_ZERO
+            if result.nonnegative and any((row["score"] or 0.0) < 0.0 for row in features[:rows])
+            else None,
+        )
     )
     return printable(page, keep="\n\t")
 
@@ -197,27 +219,25 @@ def comparison_html(
                 **{f"m{k}": row["score"] for k, row in enumerate(rows)},
             }
         )
-    columns = [(f"m{k}", method["label"]) for k, method in enumerate(methods)]
-    return _page(
+    columns = [(f"m{k}", method["label"], False) for k, method in enumerate(methods)]
+    texts = [aligned([[row["score"]] for row in method["rows"]]) for method in methods]
+    named = [[key, label, label] for key, label, _ in columns]
+    return rendered(
         "comparison.html",
         summary=summary,
         features=features,
         columns=columns,
-        shown={
-            key: [text for (text,) in aligned([[r[key]] for r in features])] for key, _ in columns
-        },
+        shown=[
+            {f"m{k}": text for k, (text,) in enumerate(cells)} for cells in zip(*texts, strict=True)
+        ],
         multiples=[
             charts.bars(method["rows"], SHOWN_OF_EACH, ticks=2, width=NARROW_LABEL)
             for method in methods
         ],
-        data={
-            "features": features,
-            "columns": [["rank", "rank"], ["name", "feature"], *([k, v, v] for k, v in columns)],
-            "groups": [],
-            "level": summary["level"],
-            "spec": summary["specs"],
-            "file": "comparison",
-        },
+        data=page_data(
+            features, columns, "feature", summary["level"], summary["specs"], "comparison"
+        )
+        | {"columns": [["rank", "rank"], ["name", "feature"], *named]},
     )
 
 

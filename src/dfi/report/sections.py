@@ -16,8 +16,8 @@ from dfi.results.split import PARTS, Split
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from dfi._types import Plain
     from dfi.results.importance import Importance
-    from dfi.results.views import Plain
 
 SHOWN_PAIRS, SHOWN_UNITS, SHOWN_CELLS = 30, 20, 15
 """Most pairs in the table, features with split shares, and features in the heat map."""

@@ -21,9 +21,9 @@ from dfi.transports import TRANSPORTS
 
 if TYPE_CHECKING:
     from dfi._models.quality import Quality
-    from dfi._types import Floats
+    from dfi._types import Floats, GroupsLike, Plain
     from dfi.results.importance import Importance
-    from dfi.results.views import Block, Plain, ResultsByLabel
+    from dfi.results.views import Block, ResultsByLabel
 
 LEADING = 5
 _NEARLY_ALL = 0.95
@@ -48,7 +48,7 @@ def summarize(
     *,
     title: str | None = None,
     target: str | None = None,
-    groups: object = None,
+    groups: GroupsLike = None,
 ) -> Plain:
     """Return everything that the page of a result shows."""
     spec = thaw(result.spec)
@@ -259,7 +259,7 @@ def _weights(result: Importance) -> Plain | None:
     }
 
 
-def _groups(result: Importance, groups: object) -> Plain:
+def _groups(result: Importance, groups: GroupsLike) -> Plain:
     """Return the sums of groups of columns, their members, and why they may be noise."""
     if result.space == "group" or (groups is None and result.default_groups is None):
         return {"groups": None, "group_members": [], "group_alarms": []}
@@ -330,11 +330,7 @@ def _inside_sentence(unit: Plain) -> str | None:
 
 
 def _blocks(result: Importance) -> Plain:
-    """Return the correlated blocks with the largest scores, each with a sentence and its members.
-
-    ``known`` is False where the result holds no attribution weights; ``tested`` says whether the
-    blocks are the result's dependence components.
-    """
+    """Return the correlated blocks with the largest scores, ``tested`` if they are components."""
     known = result.attribution is not None and result.latent is not None
     blocks = views.component_blocks(result) if known else None
     tested = blocks is not None

@@ -100,10 +100,7 @@ def versions() -> dict[str, str]:
 
 
 def freeze(value: object, where: str) -> Json:
-    """Return a read-only copy of a JSON-like value; ``where`` is its name, for the error message.
-
-    Mappings become ``MappingProxyType``, sequences and arrays tuples, numpy scalars Python numbers.
-    """
+    """Return a read-only copy of a JSON-like value; errors call it ``where``."""
     if isinstance(value, np.generic):
         value = value.item()
     if value is None or isinstance(value, (bool, str, int, float)):
@@ -188,10 +185,7 @@ def write_file(
     *,
     overwrite: bool = False,
 ) -> Path:
-    """Write a manifest and its arrays as one file, all or nothing, and return its path.
-
-    ``format``, ``version`` and ``arrays`` (checksums) are added to the manifest.
-    """
+    """Write a manifest, with checksums, and its arrays as one file, all or nothing."""
     target = writable(path, overwrite=overwrite)
     members: dict[str, bytes] = {}
     checksums: dict[str, dict[str, str]] = {}

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from numpy.typing import NDArray
 
-    from dfi._types import Array, Floats, Frame
+    from dfi._types import Array, Floats, Frame, Plain
     from dfi.inference.influence import InfluenceRows
 
 JOINED = " × "
@@ -171,7 +171,7 @@ class Interactions(FrozenRecord):
         }
         return frame_of(PAIRS, values, self.library)
 
-    def rows(self) -> list[dict[str, Any]]:
+    def rows(self) -> list[Plain]:
         """Return the pairs as dicts of plain values, for pages and programs.
 
         Examples

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from numpy.typing import NDArray
 
-    from dfi._types import Array, Floats, Frame, Ints
+    from dfi._types import Array, Floats, Frame, Ints, Plain
     from dfi.results.importance import Importance
 
 __all__ = ["LocalAttributions", "positions_of", "saved_rows", "value_text"]
@@ -346,13 +346,13 @@ def rows_to_save(result: Importance, rows: int | LocalAttributions) -> LocalAttr
     return rows
 
 
-def pack_local(local: LocalAttributions) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+def pack_local(local: LocalAttributions) -> tuple[Plain, dict[str, Array]]:
     """Return the manifest and the arrays of contributions; labels become level numbers."""
     arrays = {f"local.{name}": getattr(local, name) for name in _SAVED}
     arrays["local.rows"] = arrays["local.rows"].astype("<i8")
-    features: list[dict[str, Any]] = []
+    features: list[Plain] = []
     for place, (name, values) in enumerate(local.features.items()):
-        entry: dict[str, Any] = {"name": name, "levels": None}
+        entry: Plain = {"name": name, "levels": None}
         if values.dtype.kind in "fiub":
             arrays[f"local.feature{place}"] = values.astype(np.float64)
         else:
@@ -366,9 +366,7 @@ def pack_local(local: LocalAttributions) -> tuple[dict[str, Any], dict[str, NDAr
     return {**plain, "features": features}, arrays
 
 
-def unpack_local(
-    manifest: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]
-) -> LocalAttributions:
+def unpack_local(manifest: Plain, arrays: Mapping[str, Array]) -> LocalAttributions:
     """Return the contributions that :func:`pack_local` took apart."""
     features: dict[str, Array] = {}
     for place, entry in enumerate(manifest["features"]):

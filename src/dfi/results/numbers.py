@@ -87,10 +87,7 @@ def with_intervals(
     unit: str = "",
     blank: str = " ",
 ) -> list[str]:
-    """Return ``value (low to high)`` of every row, with the three numbers aligned.
-
-    ``blank`` fills the columns: pages have one that is as wide as a digit.
-    """
+    """Return aligned ``value (low to high)`` of every row; pages have a ``blank`` like a digit."""
     columns = []
     for texts in (values, lows, highs):
         width = max(map(len, texts), default=0)
@@ -114,10 +111,7 @@ def intervals(
     *,
     places: int | None = None,
 ) -> list[str]:
-    """Return ``value (low to high)`` of every row as plain text with one number of decimals.
-
-    It is ``places``, where that is given and enough to show the largest of them.
-    """
+    """Return ``value (low to high)`` of every row as plain text with one number of decimals."""
     columns = [list(column) for column in (values, lows, highs)]
     every = [v for column in columns for v in column if v is not None and math.isfinite(v)]
     if places is None or max(map(abs, every), default=1.0) < 10.0**-places:

@@ -5,7 +5,7 @@ Most of it asks the fitted models, which files and copies of a result do not hol
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal, Protocol, cast
+from typing import TYPE_CHECKING, Literal, Protocol, cast
 
 import numpy as np
 
@@ -23,7 +23,7 @@ from dfi.results.local import saved_rows
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from dfi._types import Frame, Ints, TableLike
+    from dfi._types import Frame, GroupsLike, Ints, TableLike
     from dfi.results.importance import Importance
     from dfi.results.interactions import Interactions
     from dfi.results.keep import KeepList
@@ -38,7 +38,7 @@ GroupScores = Literal["sum", "joint", "shapley"]
 class ModelSource(Protocol):
     """The fitted models behind a result."""
 
-    def grouped(self, groups: Any, how: Literal["joint", "shapley"]) -> Importance: ...
+    def grouped(self, groups: GroupsLike, how: Literal["joint", "shapley"]) -> Importance: ...
 
     def aspects(self) -> dict[str, Importance]: ...
 
@@ -46,7 +46,7 @@ class ModelSource(Protocol):
         self,
         rows: object = None,
         *,
-        X: Any = None,
+        X: TableLike = None,
         sample: int | None = None,
         outcome: str | None = None,
         scale: Literal["response", "margin"] | None = None,
@@ -96,7 +96,7 @@ class Questions(Asked):
         return result.source
 
     @validated
-    def group(self, groups: object = None, how: GroupScores = "sum") -> Importance:
+    def group(self, groups: GroupsLike = None, how: GroupScores = "sum") -> Importance:
         """Return the importance of groups of units.
 
         Parameters

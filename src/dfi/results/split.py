@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from matplotlib.axes import Axes
 
-    from dfi._types import Array, Floats, Frame
+    from dfi._types import Array, Floats, Frame, Plain
     from dfi.inference.influence import InfluenceRows
 
 PARTS = ("unique", "shared", "interaction")
@@ -139,7 +139,7 @@ class Split(FrozenRecord):
             )
         return frame_of(SPLITS, values, self.library)
 
-    def rows(self) -> list[dict[str, Any]]:
+    def rows(self) -> list[Plain]:
         """Return the split as dicts, largest share first, with a sentence each in ``text``.
 
         Examples
@@ -149,9 +149,9 @@ class Split(FrozenRecord):
         """
         columns = split_columns(self, self.level)
         order = np.argsort(-np.nan_to_num(columns["share"]), kind="stable")
-        found: list[dict[str, Any]] = []
+        found: list[Plain] = []
         for k in order.tolist():
-            row: dict[str, Any] = {key: float(column[k]) for key, column in columns.items()}
+            row: Plain = {key: float(column[k]) for key, column in columns.items()}
             row |= {"name": self.names[k], "partners": self.with_whom(self.names[k])}
             row["text"] = _sentence(row)
             found.append(row)
@@ -180,7 +180,7 @@ class Split(FrozenRecord):
         return "\n".join([first, *lines, *(row["text"] for row in rows[:3])])
 
 
-def _sentence(row: Mapping[str, Any]) -> str:
+def _sentence(row: Plain) -> str:
     """Describe the split of a feature."""
     if not np.isfinite(row["share"]):
         return f"{row['name']}: {NO_SIGNAL.format('the explained variance')}"

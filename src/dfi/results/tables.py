@@ -49,10 +49,7 @@ def total_estimate(result: Importance, column: int) -> Estimate | None:
 
 
 def headline(result: Importance) -> Influence:
-    """Return the values that order and rank units: parts of the explained variance, or scores.
-
-    Scores too where what is explained is not clear of 0, and no shares are shown.
-    """
+    """Return what ranks units: parts of what is explained; scores where that is not above 0."""
     p = len(result.names)
     if result.parts is None or not is_clear(result.parts.summed(np.eye(p + 1)[p:])):
         return result.basis

@@ -20,15 +20,13 @@ from dfi.results.tables import SHARE_COLUMNS, order_of, score_table, share_table
 from dfi.results.text import missing_shares
 
 if TYPE_CHECKING:
-    from dfi._types import Floats, Ints
+    from dfi._types import Floats, Ints, Plain
     from dfi.inference.tests import Adjustment
     from dfi.results.importance import Importance
 
 Columns: TypeAlias = dict[str, NDArray[Any]]
 """Columns of a table by name: names of units, numbers, booleans."""
 Names: TypeAlias = "Sequence[str] | NDArray[np.object_]"
-Plain: TypeAlias = dict[str, Any]
-"""What JSON and templates read: strings, numbers, None, lists and dicts of them."""
 
 NAME_WIDTH = 28
 BLOCK_OVERLAP = 0.5
@@ -74,10 +72,7 @@ ResultsByLabel: TypeAlias = "Mapping[str, Importance]"
 
 
 def shorten(name: str, width: int = NAME_WIDTH) -> str:
-    """Return a name on one line, cut in the middle where it is too long.
-
-    Both ends are kept: the names of derived features often differ only at their end.
-    """
+    """Return a name on one line, cut in the middle: derived features differ at their end."""
     printable = "".join(" " if unicodedata.category(c).startswith("C") else c for c in name)
     flat = " ".join(printable.split()) or "(no name)"
     if len(flat) <= width:
@@ -87,11 +82,7 @@ def shorten(name: str, width: int = NAME_WIDTH) -> str:
 
 
 def short_names(names: Names, width: int = NAME_WIDTH) -> list[str]:
-    """Shorten many names and keep different names different.
-
-    Names that would be cut to the same label are cut around the place where they first differ;
-    where that does not help, they are numbered.
-    """
+    """Shorten names so different ones stay different, around where they differ or numbered."""
     labels = [shorten(name, width) for name in names]
     for again in (_around_difference, _numbered):
         alike: dict[str, list[int]] = {}
@@ -168,11 +159,8 @@ def finite(value: float) -> float | None:
 def unit_rows(result: Importance) -> list[Plain]:
     """Return one plain dict per unit, the largest share first; unknown numbers are None.
 
-    Beside the columns of :func:`unit_columns`: ``rank``, ``unrelated``, the ``share`` of what is
-    explained with its interval (``share_low``, ``share_high``), the share ``of_null`` of what
-    the mean outcome loses (its variance, for squared error), the ``latent`` score, the share
-    ``own`` (:func:`own_shares`), ``spread`` and the share of the rows in which a column is
-    ``missing``.
+    Beside :func:`unit_columns`: shares with their ends, the share ``of_null`` of the null loss, the
+    ``latent`` score, the share ``own`` (:func:`own_shares`), ``missing``: the share of such rows.
     """
     unknown = np.full(len(result.names), np.nan)
     missing = {} if result.space == "group" else missing_shares(result)
@@ -223,10 +211,7 @@ def survival_curve(result: Importance) -> Plain | None:
 def class_columns(result: Importance, top: int | None = None) -> Columns:
     """Return units times classes (or outcomes), tidy: shares of each class, scores, intervals.
 
-    ``share_low`` and ``share_high`` are of the share, ``ci_low`` and ``ci_high`` of the score.
-
     The leading units of the whole come first, and of each unit the classes in their order.
-    ``share`` is NaN where what is explained of a class is not known, or not clearly above 0.
     """
     if not result.by_outcome:
         raise ValueError("this result has one outcome: there are no classes to show")
@@ -313,11 +298,7 @@ def attribution_of(result: Importance) -> Floats:
 
 
 def own_shares(result: Importance) -> Floats | None:
-    """Return the share of each attributed score that comes from the unit's own latent coordinate.
-
-    None where the attributed scores are not the weighted latent ones (a nonlinear decoder, or
-    units whose columns were summed), so no such share exists.
-    """
+    """Return each score's share from its own latent coordinate; None if it is no weighted sum."""
     if result.latent is None or result.attribution is None:
         return None
     parts = result.attribution * result.latent.scores
@@ -388,23 +369,19 @@ def _block(members: Sequence[int], similarity: Floats) -> Block:
     return Block(tuple(members), float(pairs.mean()))
 
 
-def correlated_blocks(attribution: Floats, threshold: float = BLOCK_OVERLAP) -> list[Block]:
-    """Return the blocks of at least two units whose average overlap reaches ``threshold``."""
+def correlated_blocks(attribution: Floats) -> list[Block]:
+    """Return the blocks of at least two units whose average overlap is large."""
     similarity = overlap(attribution)
     if len(similarity) < 2:
         return []
-    labels = fcluster(_tree(similarity), t=1.0 - threshold, criterion="distance")
+    labels = fcluster(_tree(similarity), t=1.0 - BLOCK_OVERLAP, criterion="distance")
     groups = [np.flatnonzero(labels == label).tolist() for label in np.unique(labels)]
     blocks = [_block(members, similarity) for members in groups if len(members) > 1]
     return sorted(blocks, key=lambda block: block.members)
 
 
 def component_blocks(result: Importance) -> list[Block] | None:
-    """Return the dependence components of at least two features.
-
-    None where there are no components, where the units are not the features that they consist of,
-    or where all features are one component: overlaps then tell more.
-    """
+    """Return the dependence components of two features or more; None if overlaps tell more."""
     components = result.components
     if components is None or len(components) == 1 or result.space == "group":
         return None

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from dfi._models.quality import Quality
     from dfi.inference.tests import Estimate
 
-"""The first number of a unit."""
-
 VARIANCE = "variance of the outcome"
 _NUMBERS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
 _SHOWN_CLASSES = 6
@@ -25,10 +23,7 @@ _SQUARES = ("squared-error", "brier")
 
 @dataclass(frozen=True)
 class OutcomeWords:
-    """The outcome: its name, its kind, its classes and the explained one.
-
-    ``levels``: of a distribution, in the place of classes.
-    """
+    """The outcome: its name, kind, classes (or ``levels`` of a distribution), the explained one."""
 
     name: str
     kind: str
@@ -76,10 +71,7 @@ class OutcomeWords:
 
 
 def outcome_of(spec: Mapping[str, object], parts: Iterable[str] = ()) -> OutcomeWords | None:
-    """Return the outcome of a specification; None for older files.
-
-    ``parts`` are the names of its classes, or of several outcomes, where it does not say them.
-    """
+    """Return the outcome of a specification, if it says one; ``parts`` name its classes."""
     told = spec.get("outcome")
     if not isinstance(told, Mapping):
         return None
