@@ -349,7 +349,7 @@ def linear_truth(X, **options):
 
 def test_a_result_says_what_was_used():
     X = sample(factor_model(50, 2), 120)
-    words = {"factor": "common factor", "qis": "because correlations are shrunk"}
+    words = {"factor": "common factor", "qis": "covariance='qis' shrinks correlations"}
     for kind, text in words.items():
         result = linear_truth(
             X, transport=Gaussian(components=None, covariance=kind), diagnose=False

@@ -134,6 +134,10 @@ def test_scores_far_from_one_are_written_in_powers_of_ten(place, scale, heading)
 def test_scores_of_ordinary_size_are_written_as_they_are():
     rows = [{"score": 978.0, "ci_low": 659.0, "ci_high": 1402.0, "se": 171.0}]
     assert list(written(UNITS, rows, "print")) == ["score (interval)", "se"]
+    # of which most would be 0.0000 all have the decimals of the largest
+    rows = [{"score": value, "se": value} for value in (0.2428, 7.36e-8, -8.17e-9)]
+    found = written(UNITS, rows, "print")
+    assert [cell.split()[0] for cell in found["score (interval)"]] == ["0.2428", "0.0000", "0.0000"]
     # of sizes that no power of ten brings together, each has its own
     rows = [{"score": value, "se": value} for value in (1e12, 1e-3, 2e-3)]
     assert next(iter(written(UNITS, rows, "page"))) == "score"

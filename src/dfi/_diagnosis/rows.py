@@ -272,14 +272,15 @@ def _ruling_row(
 def _bias_of_few_rows(estimate: Estimated) -> str:
     """Return in which way, by how the correlations were estimated."""
     if estimate.factors is not None:
+        many = estimate.factors != 1
         return (
-            f"because correlations come from a model with {estimate.factors} common factor(s) "
-            "(covariance='factor'), which credits other shared signal to the wrong columns"
+            f"covariance='factor', with {estimate.factors} common factor{'s' * many}, credits other "
+            "shared signal to the wrong columns"
         )
     if not estimate.of_sample:
         return (
-            "because correlations are shrunk (covariance='qis'): related columns get some of each "
-            "other's score"
+            "covariance='qis' shrinks correlations, so related columns get some of each other's "
+            "score"
         )
     if estimate.shrinkage > 0:
         return "towards 0, because correlations are shrunk"

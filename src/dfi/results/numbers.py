@@ -32,29 +32,40 @@ def number(value: float | None) -> str:
     return text.replace("-", "−")
 
 
+TINY = 1e-4
+"""Median below which numbers of one kind have no decimals that show most of them."""
+
+
+def _sizes(values: Iterable[float | None]) -> tuple[float, float]:
+    """Return the largest and the median absolute value of the known numbers that are not 0."""
+    known = (abs(value) for value in values if value is not None and math.isfinite(value))
+    sizes = sorted(size for size in known if size > 0)
+    return (sizes[-1], sizes[len(sizes) // 2]) if sizes else (0.0, 0.0)
+
+
 def decimals(values: Iterable[float | None]) -> int | None:
     """Return how many decimals numbers of one kind have, so their points align.
 
     As many as show the median of their sizes with three digits, fewer than 0 where that rounds to
-    tens or hundreds; None where that is not readable, and powers of ten are.
+    tens or hundreds, and four where the median is tiny beside the largest; None where that is not
+    readable, and powers of ten are.
     """
-    known = (abs(value) for value in values if value is not None and math.isfinite(value))
-    sizes = sorted(size for size in known if size > 0)
-    if not sizes:
+    largest, median = _sizes(values)
+    if largest == 0:
         return 0
-    if sizes[-1] >= 1e7 or sizes[len(sizes) // 2] < 1e-4:
+    if largest >= 1e7 or (median < TINY and largest < 1e-2):
         return None
-    return 2 - math.floor(math.log10(sizes[len(sizes) // 2]))
+    return 4 if median < TINY else 2 - math.floor(math.log10(median))
 
 
 def power_of_ten(values: Iterable[float | None]) -> int:
     """Return the power of 1000, as one of 10, that makes numbers readable; 0 if they are."""
-    known = [value for value in values if value is not None and math.isfinite(value)]
-    largest = max(map(abs, known), default=0.0)
-    if largest == 0 or 1e-4 <= largest < 1e7:
+    known = tuple(values)
+    if decimals(known) is not None:
         return 0
+    largest, median = _sizes(known)
     power = 3 * math.floor(math.log10(largest) / 3)
-    return 0 if decimals(value / 10.0**power for value in known) is None else power
+    return 0 if median < TINY * 10.0**power else power
 
 
 def plain(value: float | None, places: int | None, *, thousands: str = "") -> str:
