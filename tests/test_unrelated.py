@@ -237,14 +237,14 @@ def test_words_in_text_page_and_compact_table():
     X, y = data()
     result = explain(X, y, transport=dfi.transports.Gaussian(components=GIVEN))
     words = "independent of every feature that the model uses"
-    assert f"\n3 units score exactly 0: {words}\n" in repr(result)
+    assert f"\n3 features score exactly 0: {words}\n" in repr(result)
     page = report_html(result)
     assert f"3 features with a score of exactly 0: {words}" in page
     assert words in result._repr_html_()
     assert "2 blocks of features that depend on each other" in page
     assert "components=[[&#39;x0&#39;, &#39;x1&#39;]" in page or "components=" in page
     single = explain(X[:, :4], y, transport=dfi.transports.Gaussian(components=[["x0", "x1"]]))
-    assert f"\n1 unit scores exactly 0: {words}\n" in repr(single)
+    assert f"\n1 feature scores exactly 0: {words}\n" in repr(single)
 
 
 def test_leading_sentence_of_an_unrelated_feature():

@@ -205,7 +205,7 @@ def test_a_constant_column_goes_and_one_column_stays():
     assert result.keep(share=0.9).dropped[-1] == "same"
     alone = explained(X[["a"]], y).keep()
     assert (alone.kept, len(alone.table())) == (("a",), 0)
-    assert "1 of 1 units" in repr(alone)
+    assert "1 of 1 carry" in repr(alone)
 
 
 def test_without_signal_all_units_are_kept():
@@ -261,7 +261,7 @@ def test_table_text_and_copies():
     frame = found.table()
     assert list(frame.columns) == ["units", "without", "lost", "se", "at_most", "enough"]
     assert isinstance(frame, pd.DataFrame)
-    assert repr(found).startswith(f"KeepList: {len(found.kept)} of 5 units express 90 % of the")
+    assert repr(found).startswith(f"KeepList: {len(found.kept)} of 5 carry 90 % of the")
     again = copy.deepcopy(found)
     assert (again.kept, dict(again.spec)) == (found.kept, dict(found.spec))
     with pytest.raises(ValueError, match="read-only"):

@@ -172,6 +172,15 @@ def test_probabilities_and_several_classes_are_scored_by_brier() -> None:
     assert len(three) == 3
 
 
+def test_an_additive_model_is_told_in_a_line() -> None:
+    X = np.random.default_rng(0).standard_normal((80, 3))
+    found = dfi.explain(X, X[:, 0] + np.random.default_rng(1).standard_normal(80), "linear", cv=2)
+    assert repr(found.interactions()) == (
+        "Interactions: 3 of 3 pairs of 3 features; beyond any sum of single effects; all are 0: "
+        "the model adds up functions of single features"
+    )
+
+
 def test_copies_are_equal_and_mappings_are_keyed_by_tuples() -> None:
     found = _found(lambda X: X[:, 0] * X[:, 2], n=300, rho=0.0, cv=2)
     again = pickle.loads(pickle.dumps(found))  # noqa: S301 - our own

@@ -165,7 +165,7 @@ def test_what_has_no_tree_is_refused():
             result.tree().cut(wrong)
     alone = explained(X[["a"]], y).tree()
     assert (alone.cut(), len(alone.table())) == ({"a": ["a"]}, 0)
-    assert "none is shared" in repr(alone)
+    assert "no two clearly share any" in repr(alone)
 
 
 def test_table_text_copies_and_what_is_drawn():

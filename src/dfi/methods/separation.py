@@ -83,9 +83,9 @@ class Separation:
         found = ", ".join(f"{name!r} ({auc:.2f})" for name, auc in self.columns.items())
         least = min(self.effective)
         return (
-            f"a classifier separates the tables with an area under the curve of {self.auc:.2f}, "
-            f"and rows of one table are worth {100 * least:.1f} % of their number as rows of the "
-            f"other; the columns that separate most: {found}"
+            f"a classifier separates the tables (area under the curve {self.auc:.2f}), mostly by "
+            f"{found}; weighted to look like the other, a table is worth only "
+            f"{100 * least:.1f} % of its rows"
         )
 
     def as_dict(self) -> dict[str, object]:

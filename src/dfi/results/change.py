@@ -313,8 +313,9 @@ class Change(Reported):
     def __repr__(self) -> str:
         test = self.any_change
         found = [
-            f"Change: {len(self.names)} units, {self.before.basis.n_rows} rows before and "
-            f"{self.after.basis.n_rows} after ({ROWS_TEXT[self.rows]}), {self.level:.4g} intervals",
+            f"Change: {len(self.names)} features, {self.before.basis.n_rows} rows before and "
+            f"{self.after.basis.n_rows} after ({ROWS_TEXT[self.rows]}), {100.0 * self.level:.4g} % "
+            "intervals",
             f"any change: p {test.p:.3g} (largest |t| {test.statistic:.3g}"
             + (f", {test.feature})" if test.feature else ")"),
         ]

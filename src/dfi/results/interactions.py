@@ -240,6 +240,8 @@ class Interactions(FrozenRecord):
             f"features{screened}; beyond any sum of single effects",
         ]
         rows = self.rows()
+        if rows and not any(row["score"] for row in rows):
+            return f"{lines[0]}; all are 0: the model adds up functions of single features"
         lines += text_lines(PAIRS, [row["name"] for row in rows], rows, self.level, "pair")
         if self.spec.get("caution"):
             lines.append(str(self.spec["caution"]))

@@ -116,7 +116,7 @@ class KeepList(FrozenRecord):
         count = len(self.kept) + len(self.dropped)
         part, sure = f"{100.0 * self.share:.4g} %", f"{100.0 * self.level:.4g} % confidence"
         lines = [
-            f"KeepList: {len(self.kept)} of {count} units express {part} of the signal ({sure})",
+            f"KeepList: {len(self.kept)} of {count} carry {part} of the signal ({sure})",
             f"keep: {', '.join(self.kept) or 'none'}",
             f"leave out: {', '.join(self.dropped) or 'none'}",
         ]
@@ -128,5 +128,5 @@ class KeepList(FrozenRecord):
             )
         ]  # fmt: skip
         if cells:
-            lines += text_table(["without", "units left", "lost", "at most", "enough"], cells)
+            lines += text_table(["without", "left", "lost", "at most", "enough"], cells)
         return "\n".join([*lines, str(self.spec.get("rows"))])

@@ -286,7 +286,8 @@ class LocalAttributions(FrozenRecord):
     def __repr__(self) -> str:
         n, p = self.values.shape
         lines = [
-            f"LocalAttributions: {n} row{'s' * (n != 1)}, {p} units; {self.spec.get('explains')}",
+            f"LocalAttributions: {n} row{'s' * (n != 1)}, {p} contributions each; "
+            f"{self.spec.get('explains')}",
             f"explained by {self.spec.get('models')}; base {np.mean(self.base):.4g}"
             + (f" ({SPREAD_WORDS} in .spread)" if self.has_spread else " (one model: no spread)"),
         ]
@@ -302,9 +303,9 @@ class LocalAttributions(FrozenRecord):
         if n == 1:
             told = [text if text.startswith("-") else f"+{text}" for text in told]
         longest = max(map(len, told), default=0)
-        before = "" if n == 1 else "mean |c| "
+        lines += ["mean absolute contributions:"] * (n != 1)
         lines += [
-            f"{self.names[k].ljust(width)}  {before}{text.rjust(longest)}"
+            f"{self.names[k].ljust(width)}  {text.rjust(longest)}"
             for k, text in zip(first, told, strict=True)
         ]
         if p > SHOWN_ROWS:

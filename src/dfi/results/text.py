@@ -70,8 +70,8 @@ def result_text(result: Importance) -> str:
         lines.append(BELOW_ZERO)
     unrelated = int(np.sum(result.unrelated))
     if unrelated:
-        units = "unit scores" if unrelated == 1 else "units score"
-        lines.append(f"{unrelated} {units} exactly 0: {UNRELATED}")
+        score = f"{counted[:-1]} scores" if unrelated == 1 else f"{counted} score"
+        lines.append(f"{unrelated} {score} exactly 0: {UNRELATED}")
     if result.basis.words != "independent rows":
         lines.append(f"standard errors: {result.basis.words}")
     told = (missing_text(result), dependence_text(result), everyday_text(result))

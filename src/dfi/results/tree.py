@@ -179,9 +179,10 @@ class SignalTree(FrozenRecord):
 
     def __repr__(self) -> str:
         some = self.similarity >= SLIGHT
-        lines = [f"SignalTree: {len(self.names)} units by shared signal"]
+        units = "groups" if self.spec.get("units") == "groups" else "features"
+        lines = [f"SignalTree: {len(self.names)} {units} by shared signal"]
         if not some.any():
-            return f"{lines[0]}: none is shared"
+            return f"{lines[0]}: no two clearly share any"
         cells = [
             [
                 shorten(" + ".join(group), LINE_WIDTH),
@@ -197,7 +198,7 @@ class SignalTree(FrozenRecord):
         lines += text_table(head, cells[:SHOWN_ROWS])
         if len(cells) > SHOWN_ROWS:
             lines.append(more_text(len(cells) - SHOWN_ROWS, len(cells)))
-        lines.append("similar units express the same signal; keep() says which of them are enough")
+        lines.append("similar ones carry the same signal; keep() says which of them are enough")
         return "\n".join(lines)
 
 
