@@ -272,10 +272,9 @@ def _ruling_row(
 def _bias_of_few_rows(estimate: Estimated) -> str:
     """Return in which way, by how the correlations were estimated."""
     if estimate.factors is not None:
-        many = estimate.factors != 1
+        factors = f"{estimate.factors} common factor{'s' * (estimate.factors != 1)}"
         return (
-            f"covariance='factor', with {estimate.factors} common factor{'s' * many}, credits other "
-            "shared signal to the wrong columns"
+            f"covariance='factor', with {factors}, credits other shared signal to the wrong columns"
         )
     if not estimate.of_sample:
         return (
