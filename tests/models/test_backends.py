@@ -160,6 +160,7 @@ class Bar:
     """A progress bar that cannot be shipped."""
 
     shown: list["Bar"] = []  # noqa: RUF012
+    delay = 0
 
     def __init__(self, total, desc, leave):
         self.total, self.told = total, []

@@ -7,7 +7,7 @@ import pytest
 
 import dfi
 from dfi import plots
-from dfi.methods.disentangled import MEMBERS
+from dfi._data.members import MEMBERS
 from dfi.report.page import compact_html, report_html
 from dfi.report.summary import summarize
 from dfi.results.views import UNATTRIBUTED, unit_rows
