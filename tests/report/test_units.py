@@ -96,7 +96,7 @@ def test_many_levels_are_pooled_and_what_is_missing_is_not():
     frame, y = table(600)
     frame["kind"] = [f"level {k}" for k in rng.geometric(0.03, 600)]
     frame.loc[:3, "kind"] = None
-    with pytest.warns(dfi.warnings.ManyLevelsWarning, match="It gets one score"):
+    with pytest.warns(dfi.warnings.ManyLevelsWarning, match="'kind' has 118 levels"):
         found = dfi.explain(frame, y, "linear", cv=2, diagnose=False)
     unit = found.diagnostics["units"]["kind"]
     assert len(unit["members"]) == MEMBERS
