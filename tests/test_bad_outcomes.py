@@ -47,6 +47,11 @@ def test_a_class_with_fewer_members_than_folds():
     rare[:3] = "Perhaps"
     with refuses("class 'Perhaps' of y has 3 rows, fewer than the 5 folds: use cv=3 or less"):
         explain(y=rare, cv=5)
+    rare[3] = "Never"
+    with refuses(
+        r"2 classes of y have fewer rows than the 5 folds: 'Never' \(1\), 'Perhaps' \(3\)"
+    ):
+        explain(y=rare, cv=5)
 
 
 @pytest.mark.parametrize("gap", [None, np.nan])

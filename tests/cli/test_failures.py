@@ -18,6 +18,11 @@ BAD_FILES = {
     "blank": (b"\n \n", 3, "is empty"),
     "header only": (b"a,b,y\n", 3, "has no rows"),
     "long line": (BASE.encode() + b"1,2,3,4\n", 3, "line 62 has 4 fields where the header has 3"),
+    "a title above the header": (
+        b"Exported today\n" + BASE.encode(),
+        3,
+        "line 2 has 3 fields where the header has 1: delete what stands above the names",
+    ),
     "short line": (
         BASE.encode() + b"1,2\n1,2,3\n",
         3,

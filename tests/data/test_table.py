@@ -410,6 +410,12 @@ def test_identifiers_are_refused_and_many_levels_warned_of() -> None:
         read_table(pd.DataFrame({"id": [f"p{i}" for i in range(60)]}))
     with pytest.warns(ManyLevelsWarning, match="Column 'zip' has 60 levels"):
         read_table(pd.DataFrame({"zip": [f"p{i % 60}" for i in range(180)]}))
+    frame = pd.DataFrame({name: [f"p{i % 60}" for i in range(180)] for name in ("zip", "shop")})
+    with pytest.warns(ManyLevelsWarning) as told:
+        read_table(frame)
+    assert [str(one.message).split(".")[0] for one in told] == [
+        "Columns with many levels: 'zip' (60), 'shop' (60)"
+    ]
     read_table(pd.DataFrame({"few": [f"p{i}" for i in range(20)]}))
 
 
@@ -444,6 +450,9 @@ def test_like_refuses_other_columns_and_kinds() -> None:
         table.like(pd.DataFrame({"age": [1.0], "wieght": [1.0]}))
     with pytest.raises(ValueError, match=message("X has the unknown 'more'; its columns")):
         table.like(pd.DataFrame({"age": [1.0], "weight": [1.0], "more": [1.0]}))
+    wide = read_table(pd.DataFrame(np.eye(12), columns=[f"c{k}" for k in range(12)]))
+    with pytest.raises(ValueError, match=r"must be c0, c1.*, c9 and 2 more"):
+        wide.like(pd.DataFrame(np.eye(12), columns=[f"c{k}" for k in range(11)] + ["d"]))
     with pytest.raises(TypeError, match="Column 'age' was real and is categorical here"):
         table.like(pd.DataFrame({"age": ["old"], "weight": [1.0]}))
     with pytest.raises(ValueError, match=message("'age' (1 missing, first in row 0)")):

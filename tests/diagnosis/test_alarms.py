@@ -244,7 +244,9 @@ def test_columns_that_belong_to_groups_of_rows_are_said_to():
     assert not grouped(X, y, clusters=school)
 
 
-@pytest.mark.parametrize("change", ["of rows", "a threshold", "no value is shared"])
+@pytest.mark.parametrize(
+    "change", ["of rows", "a threshold", "no value is shared", "rare values of single rows"]
+)
 def test_columns_of_rows_are_not_taken_for_those_of_groups(change):
     X, y, _ = schools()
     generator = np.random.default_rng(1)
@@ -252,6 +254,11 @@ def test_columns_of_rows_are_not_taken_for_those_of_groups(change):
         X["sector"] = generator.integers(0, 2, len(X)).astype(float)
     elif change == "a threshold":
         X["sector"] = (X["mean"] > 0.3).astype(float)
+    elif change == "rare values of single rows":
+        # the rows of a rare level are the only ones with their value: no group says anything
+        X["sector"], alone = 0.0, generator.permutation(len(X))[:30]
+        X.loc[alone, "sector"] = 1.0
+        X.loc[alone, "mean"] += 1e-3 * generator.standard_normal(30)
     else:
         X["mean"] += 1e-3 * generator.standard_normal(len(X))
     assert not grouped(X, y)

@@ -5,6 +5,8 @@ import sys
 
 import numpy as np
 import pandas as pd
+import polars as pl
+import pyarrow as pa
 import pytest
 from sklearn.linear_model import LinearRegression
 
@@ -336,3 +338,22 @@ def test_a_file_with_crafted_contributions_is_damaged(table, tmp_path):
         crafted = write_file(tmp_path / "crafted.dfi", changed, kept, overwrite=True)
         with pytest.raises(FileFormatError, match="is damaged"):
             dfi.load(crafted)
+
+
+@pytest.mark.parametrize("made", [pd.DataFrame, pl.DataFrame, pa.table])
+def test_new_rows_may_have_the_outcome_and_columns_left_out(made):
+    rng = np.random.default_rng(0)
+    columns = {
+        "id": [f"p{k}" for k in range(80)],
+        "a": rng.standard_normal(80),
+        "day": [f"2024-01-{1 + k % 28:02d}" for k in range(80)],
+        "w": np.ones(80),
+    }
+    columns["y"] = columns["a"] + 0.1 * rng.standard_normal(80)
+    raw = made(columns)
+    result = dfi.explain(raw, "y", "ridge", sample_weight="w", **QUIET)
+    again = result.local(X=raw[:2])
+    features = made({name: columns[name][:2] for name in ("a", "day")})
+    np.testing.assert_array_equal(again.values, result.local(X=features).values)
+    with pytest.raises(ValueError, match="X has the unknown 'other'"):
+        result.local(X=pd.DataFrame(columns).assign(other=1.0))

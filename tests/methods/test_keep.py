@@ -205,7 +205,7 @@ def test_a_constant_column_goes_and_one_column_stays():
     assert result.keep(share=0.9).dropped[-1] == "same"
     alone = explained(X[["a"]], y).keep()
     assert (alone.kept, len(alone.table())) == (("a",), 0)
-    assert "1 of 1 carry" in repr(alone)
+    assert "1 of 1 carries" in repr(alone)
 
 
 def test_without_signal_all_units_are_kept():
@@ -216,6 +216,8 @@ def test_without_signal_all_units_are_kept():
     with pytest.warns(InferenceWarning, match=r"not clearly above 0.*all units are kept"):
         found = result.keep()
     assert set(found.kept) == set("abcde")
+    assert "no signal is clear enough to leave anything out" in repr(found)
+    assert "carry" not in repr(found)
 
 
 def test_many_units_are_measured_at_some_sizes():
@@ -261,7 +263,7 @@ def test_table_text_and_copies():
     frame = found.table()
     assert list(frame.columns) == ["units", "without", "lost", "se", "at_most", "enough"]
     assert isinstance(frame, pd.DataFrame)
-    assert repr(found).startswith(f"KeepList: {len(found.kept)} of 5 carry 90 % of the")
+    assert repr(found).startswith(f"KeepList: {len(found.kept)} of 5 carr")
     again = copy.deepcopy(found)
     assert (again.kept, dict(again.spec)) == (found.kept, dict(found.spec))
     with pytest.raises(ValueError, match="read-only"):

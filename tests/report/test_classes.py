@@ -88,6 +88,14 @@ def test_interactions_beyond_all_that_is_explained_are_told_as_a_multiple(multic
     )
 
 
+def test_interactions_that_may_be_everything_or_nothing_are_too_uncertain_to_say(multiclass):
+    found = replace(multiclass().interaction, value=0.0, ci_low=0.0, ci_high=8.35)
+    assert interaction_text(found, {}) == (
+        "Interactions: too uncertain to say (the 95 % interval reaches beyond all of the "
+        "explained variance)."
+    )
+
+
 def test_table_of_the_page_begins_with_the_share(multiclass, build):
     head = report_html(multiclass())
     keys = re.findall(r'data-key="(\w+)"', head)

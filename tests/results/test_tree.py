@@ -126,6 +126,10 @@ def test_long_groups_have_short_names():
     X = generator.normal(size=(300, 1)) + 1e-3 * generator.normal(size=(300, 5))
     tree = explained(X, X[:, 0] + 0.1 * generator.normal(size=300)).tree()
     assert list(tree.cut(0.5)) == ["x0 + x1 + 3 more"]
+    named = pd.DataFrame(X, columns=[f"a name of many letters {k}" for k in range(5)])
+    text = repr(explained(named, X[:, 0] + 0.1 * generator.normal(size=300)).tree())
+    assert "a name of many letters 0 + a name of many letters 1 + 3 more" in text
+    assert "…" not in text
 
 
 def test_it_needs_no_models(tmp_path):

@@ -87,13 +87,17 @@ class Reader:
 
 @dataclass(frozen=True)
 class Everyday:
-    """What was done to the columns of a raw frame, by name, and to rows without an outcome."""
+    """What was done to the columns of a raw frame, by name, and to rows without an outcome.
+
+    ``roles`` are columns of the frame that are no features: outcome, weights, clusters.
+    """
 
     readers: Mapping[str, Reader] = field(default_factory=dict)
     left_out: Mapping[str, str] = field(default_factory=dict)
     renamed: Mapping[str, str] = field(default_factory=dict)
     apart: Mapping[str, str] = field(default_factory=dict)
     rows: int = 0
+    roles: tuple[str, ...] = ()
 
     @property
     def days(self) -> tuple[str, ...]:
@@ -104,7 +108,7 @@ class Everyday:
 
     def read(self, X: Frame) -> Frame:
         """Return another frame with the same columns read in the same way."""
-        if not is_table(X) or not (self.readers or self.left_out or self.renamed):
+        if not is_table(X) or not (self.readers or self.left_out or self.renamed or self.roles):
             return X
         if self.renamed:
             X, _ = with_distinct_names(X, ())
@@ -118,7 +122,8 @@ class Everyday:
             for place, reader in found.items()
             if reader is not None
         }
-        gone = {place for place, label in enumerate(labels) if str(label) in self.left_out}
+        absent = {*self.left_out, *self.roles}
+        gone = {place for place, label in enumerate(labels) if str(label) in absent}
         return _rebuilt(X, new, gone)
 
     def spec(self) -> dict[str, object]:

@@ -27,7 +27,7 @@ from dfi._data.frames import check_same_order, column_named, is_table, row_label
 from dfi._data.groups import Groups, read_groups
 from dfi._data.levels import constant_columns, extremes
 from dfi._data.outcome import read_outcome
-from dfi._data.table import read_complete
+from dfi._data.table import listed_holes, read_complete
 from dfi._data.weights import read_weights
 from dfi._parameters import TABLE, TARGET, InvalidParameterError, argument, name_groups, one_of
 from dfi.warnings import ConstantColumnWarning, IdentifierWarning, MissingValuesWarning, warn
@@ -300,9 +300,9 @@ def read_data(
     check_same_order(X, {**vectors, **(beside or {})})
     target = column_named(X, y)
     renamed: dict[str, str] = {}
+    named = [name for v in vectors.values() if (name := column_named(X, v)) is not None]
     if not prefit and is_table(X):
-        named = (column_named(X, vector) for vector in vectors.values())
-        X, renamed = with_distinct_names(X, [name for name in named if name is not None])
+        X, renamed = with_distinct_names(X, named)
     for role, what in ROLES.items():
         name = column_named(X, vectors[role])
         if name is None:
@@ -328,7 +328,7 @@ def read_data(
         if reader is not None:
             name = "the outcome" if target is None else target
             everyday = replace(everyday, readers={**everyday.readers, name: reader})
-    everyday = replace(everyday, renamed=renamed, rows=int(gone.sum()))
+    everyday = replace(everyday, renamed=renamed, rows=int(gone.sum()), roles=tuple(named))
     table, kept = read_complete(X, missing=missing)
     table = replace(table, everyday=everyday)
     incomplete = 0 if kept is None else int((~kept).sum())
@@ -414,8 +414,8 @@ def warn_constant(table: Table, constant: Bools, where: str = "") -> None:
         raise ValueError(f"every column of {TABLE} is constant{where}: there is nothing to explain")
     if names:
         wholly = {column.name for column in table.gaps if table.where_missing(column).all()}
-        listed = [f"{name!r}{' (wholly missing)' * (name in wholly)}" for name in names[:5]]
-        shown = ", ".join(listed) + (", ..." if len(names) > 5 else "")
+        listed = [f"{name!r}{' (wholly missing)' * (name in wholly)}" for name in names]
+        shown = listed_holes(listed)
         verbs = "is constant{}: it scores 0" if len(names) == 1 else "are constant{}: they score 0"
         warn(f"{shown} {verbs.format(where)}", ConstantColumnWarning)
 

@@ -40,7 +40,7 @@ from dfi._parameters import DROP, TABLE, InvalidParameterError, argument, one_of
 from dfi.warnings import ManyLevelsWarning, warn
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from dfi._types import Array, Bools, Floats, Frame, Native
 
@@ -246,6 +246,7 @@ def read_complete(
         )
         for reading in readings
     )
+    warn_many_levels({column.name: len(column.levels) for column in columns})
     if any(len(column.levels) > 2 for column in columns):
         _require_fits(len(readings[0]), columns, max_dense_bytes)
     table = Table(_stacked(columns, readings), columns, library, header)
@@ -439,7 +440,7 @@ def listed_holes(found: Sequence[str]) -> str:
 def _checked_levels(reading: Reading) -> tuple[object, ...]:
     levels = reading.levels()
     _refuse_meant(reading)
-    check_levels(reading.name, levels, _counted(reading))
+    refuse_levels(reading.name, levels, _counted(reading))
     return levels
 
 
@@ -482,15 +483,21 @@ def _text_error(name: str, what: str, remedy: str) -> InvalidParameterError:
     return InvalidParameterError(f"Column {name!r} {what}", "X", f"{remedy}, or {classes}.")
 
 
-def check_levels(name: str, levels: Sequence[object], rows: Counted) -> None:
-    refuse_levels(name, levels, rows)
-    if len(levels) > _MANY_LEVELS:
-        warn(
-            f"Column {name!r} has {len(levels)} levels. The model sees them all; the transport "
-            "merges those below 1 % of the rows. Merge rare "
-            f"ones{worded('', ' with --max-levels')} if the run is slow or the model poor.",
-            ManyLevelsWarning,
-        )
+def warn_many_levels(counts: Mapping[str, int]) -> None:
+    """Warn once of all columns with many levels."""
+    many = {name: count for name, count in counts.items() if count > _MANY_LEVELS}
+    if not many:
+        return
+    listed = listed_holes([f"{name!r} ({count})" for name, count in many.items()])
+    what = f"Columns with many levels: {listed}"
+    if len(many) == 1:
+        ((name, count),) = many.items()
+        what = f"Column {name!r} has {count} levels"
+    warn(
+        f"{what}. The model sees them all; the transport merges those below 1 % of the rows. Merge "
+        f"rare ones{worded('', ' with --max-levels')} if the run is slow or the model poor.",
+        ManyLevelsWarning,
+    )
 
 
 def refuse_levels(name: str, levels: Sequence[object], rows: Counted) -> None:
@@ -545,6 +552,6 @@ def _require_same_names(expected: tuple[str, ...], found: tuple[str, ...]) -> No
         parts.append(f"lacks {', '.join(map(repr, absent[:5]))}{hint and hint + ')'}")
     if extra:
         parts.append(f"has the unknown {', '.join(map(repr, extra[:5]))}")
-    raise ValueError(
-        f"{TABLE} {' and '.join(parts)}; its columns must be {', '.join(expected[:10])}."
-    )
+    more = len(expected) - 10
+    names = ", ".join(expected[:10]) + (f" and {more} more" if more > 0 else "")
+    raise ValueError(f"{TABLE} {' and '.join(parts)}; its columns must be {names}.")

@@ -75,7 +75,7 @@ def explain_diagnostics(
         "standard_errors": scored.standard_errors,
         **scored.diagnostics,
     }
-    few = rows_per_column(task.n_fitted, transport, instead)
+    few = rows_per_column(task.n_fitted, transport, len(task.blocks.columns), instead)
     findings = [] if few is None else [few]
     totals = None
     if instead:

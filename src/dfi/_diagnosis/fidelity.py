@@ -95,12 +95,17 @@ class Fidelity:
         measured = f"{self.variance_ratio:.2f} times their variance at the rows"
         if not far or abs(self.mean_shift) > MEAN_SHIFT:
             measured += f", and a mean {abs(self.mean_shift):.2f} standard deviations {side}"
+        within = VARIANCE_RATIOS[0] <= self.variance_ratio <= VARIANCE_RATIOS[1]
+        close = (
+            "the model was evaluated close to the data"
+            if within
+            else "too few rows show whether the model was evaluated far from the data"
+        )
         what = (
             f"{argument('transport', design.name)} evaluates the model far from the data, where "
             f"predictions have {measured}"
             if far
-            else f"at independent latent coordinates, predictions have {measured}: the model was "
-            "evaluated close to the data"
+            else f"at independent latent coordinates, predictions have {measured}: {close}"
         )
         return Finding(
             "fidelity",

@@ -32,7 +32,9 @@ CHANCE = (
 )
 
 
-def rows_per_column(n: int, transport: FittedTransport, instead: str = "") -> Finding | None:
+def rows_per_column(
+    n: int, transport: FittedTransport, n_units: int, instead: str = ""
+) -> Finding | None:
     """Report too few rows for the number of columns.
 
     With the true regression (AR(.6) columns, five signals) the five largest scores come out at
@@ -53,10 +55,11 @@ def rows_per_column(n: int, transport: FittedTransport, instead: str = "") -> Fi
             "the regression"
         )
         advice = worded(factor, "")
+    counted = " (counting labels and gaps)" if transport.n_latent > n_units else ""
     return Finding(
         "rows per column",
         "care" if n > FEWEST_PER_COLUMN * d else "distrust",
-        f"{n} rows for {d} columns that may depend on each other: scores are biased "
+        f"{n} rows for {d} columns{counted} that may depend on each other: scores are biased "
         f"({bias}), and standard errors do not show it",
         {"rows": n, "columns": d},
         f"Use fewer columns or more rows{advice}",
@@ -145,12 +148,12 @@ def grouped_rows(fits: Fits) -> Finding | None:
     few = [name for name in codes if 2 <= count[name] <= MOST_LEVELS]
     for name in many[:LOOKED_AT]:
         of_row = codes[name]
-        groups = int(np.count_nonzero(np.bincount(of_row) > 1))
-        for other in few[:LOOKED_AT] if groups >= FEWEST_GROUPS else ():
+        shared = np.bincount(of_row) > 1
+        for other in few[:LOOKED_AT] if shared.sum() >= FEWEST_GROUPS else ():
             level = np.zeros(count[name], dtype=np.intp)
             level[of_row] = codes[other]
             if np.array_equal(level[of_row], codes[other]) and (
-                np.count_nonzero(np.diff(level)) >= FEWEST_GROUPS
+                np.count_nonzero(np.diff(level[shared])) >= FEWEST_GROUPS
             ):
                 return Finding(
                     "groups of rows",

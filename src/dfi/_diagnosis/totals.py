@@ -255,7 +255,7 @@ def above_variance(totals: Totals, design: Transport, *, straight: bool) -> Find
 UNLIKE = "The model is evaluated at rows that are unlike the data"
 
 NOT_ONE = (
-    "Without interactions they must add up to 1 times it: the transport does not have the "
+    "Without interactions they must add up to all of it: the transport does not have the "
     "correlations of the rows. Leave out columns that nearly repeat others, merge rare levels, or "
     "use more rows"
 )
@@ -323,7 +323,7 @@ def sum_of_scores(
         what += f", more than interactions of all {totals.n_latent} latent coordinates could"
         remedy = "They cannot be right"
     elif off:
-        what += f", for which its own interactions account {totals.most:.2f} times at most"
+        what += f"; its own interactions allow for {totals.most:.2f} times at most"
     elif totals.square:
         what += f", which takes interactions of more than {HIGH_ORDER:.0f} of them on average"
         remedy = f"Unless the regression is known to have them, {UNLIKE[0].lower()}{UNLIKE[1:]}"

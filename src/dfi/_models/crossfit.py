@@ -299,9 +299,9 @@ def _warn_of_far_rows(training: Training, predictors: Sequence[Predictor], data:
     column = data.table.matrix_names[int(np.argmax(share))]
     times = f"{farthest:.1f}" if farthest < 1e4 else f"{farthest:.2g}"
     warn(
-        f"a linear model predicts row {row} of {TABLE} {times} times as far outside its "
-        f"training rows as they reach, by {column!r}: one such row can decide a score. Leave it "
-        "out, take the logarithm of a skewed column, "
+        f"a linear model extrapolates far at row {data.label_of(row)}: {column!r} takes its "
+        f"prediction {times} times their range beyond those of its training rows. One such row can "
+        "decide a score: leave it out, take the logarithm of a skewed column, "
         f"or pass {argument('estimator', 'auto')}, whose members stay within their training rows",
         ExtrapolationWarning,
     )
@@ -601,6 +601,15 @@ def check_sizes(data: Data, cv: SplitsLike) -> None:
         return
     counts = np.bincount(outcome.values[counted].astype(np.intp), minlength=outcome.n_classes)
     rare = int(counts.argmin())
+    if (counts < cv).sum() > 1:
+        few = ", ".join(
+            f"{outcome.classes[k] if outcome.classes else str(k)!r} ({counts[k]})"
+            for k in np.flatnonzero(counts < cv)
+        )
+        raise ValueError(
+            f"{(counts < cv).sum()} classes of {TARGET} have fewer rows{weighted} than the {cv} "
+            f"folds: {few}. Leave these rows out, or join the classes with others"
+        )
     if counts[rare] < cv:
         n = int(counts[rare])
         name = outcome.classes[rare] if outcome.classes else str(rare)

@@ -379,7 +379,7 @@ def calibration_table(y: Floats, predictions: Floats, mass: Floats) -> tuple[Cal
     return tuple(found)
 
 
-def combined_quality(parts: Mapping[str, Quality]) -> Quality:
+def combined_quality(parts: Mapping[str, Quality], *, warns: bool = True) -> Quality:
     r"""Return the fit of several classes or outcomes: losses add up, folds are weighted means."""
     held = list(parts.values())
     mse = sum(part.mse for part in held)
@@ -398,7 +398,8 @@ def combined_quality(parts: Mapping[str, Quality]) -> Quality:
         skill_by_fold=_folds_of([(part.null_loss, part.skill_by_fold) for part in held]),
         by_outcome=dict(parts),
     )
-    _warn_where_weak(quality)
+    if warns:
+        _warn_where_weak(quality)
     return quality
 
 

@@ -26,12 +26,13 @@ from dfi._data.table import (
     Counted,
     Known,
     Missing,
-    check_levels,
     identifier_error,
     listed_holes,
     missing_remedy,
     refuse_infinite,
+    refuse_levels,
     refuse_text,
+    warn_many_levels,
 )
 from dfi._data.weights import LARGEST_WEIGHT, WeightKind, refuse_impossible
 from dfi._parameters import TABLE, InvalidParameterError, argument
@@ -483,7 +484,8 @@ def check_features(state: SchemaState, roles: Roles) -> None:
         if column.kind == "categorical":
             filled = state.used - column.counted_missing
             rows = Counted(len(column.levels or ()), filled, state.used)
-            check_levels(column.name, column.ordered_levels(), rows)
+            refuse_levels(column.name, column.ordered_levels(), rows)
+    warn_many_levels({column.name: len(column.levels or ()) for column in state.columns})
 
 
 def _found(state: ColumnState, column: Column) -> ColumnValues:

@@ -245,5 +245,6 @@ def _refuse_ragged(text: bytes, separator: str, width: int, label: str) -> None:
                     f"{label}: lines {before + 1} to {line} are one row in quotes, with {found}: "
                     f"close the quote that opens in line {before + 1}"
                 )
-            raise Unreadable(f"{label}: line {line} has {found}")
+            above = ": delete what stands above the names of the columns" * (width == 1)
+            raise Unreadable(f"{label}: line {line} has {found}{above}")
         before = line

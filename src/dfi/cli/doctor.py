@@ -346,8 +346,8 @@ def short(value: float) -> str:
     """Return a number in few characters."""
     if not math.isfinite(value):
         return "-"
-    whole = float(value).is_integer() and abs(value) < 1e7
-    return f"{value:.0f}" if whole else f"{value:.4g}"
+    whole = float(value).is_integer() or abs(value) >= 1e4
+    return f"{value:.0f}" if whole and abs(value) < 1e7 else f"{value:.4g}"
 
 
 def doctor_text(examined: TableReport, request: Request, top: int, width: int) -> str:

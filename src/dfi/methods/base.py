@@ -210,6 +210,8 @@ def _full_totals(fits: Fits) -> Floats:
 def summed(
     parts: Mapping[str, MethodResult],
     join: Callable[[Mapping[str, Mapping[str, object]]], dict[str, object]] | None = None,
+    *,
+    warns: bool = True,
 ) -> MethodResult:
     """Return the importance of all classes, or outcomes, together: the sum of single ones.
 
@@ -238,14 +240,14 @@ def summed(
     latent = None
     if first.latent is not None:
         inner = {name: part.latent for name, part in parts.items() if part.latent is not None}
-        latent = summed(inner, join)
+        latent = summed(inner, join, warns=False)
     qualities = {name: part.quality for name, part in parts.items() if part.quality is not None}
     return replace(
         first,
         influence=influence,
         monte_carlo_se=np.sqrt(np.sum(np.square(errors), axis=0)) if errors else None,
         diagnostics=diagnostics,
-        quality=combined_quality(qualities) if len(qualities) == len(parts) else None,
+        quality=combined_quality(qualities, warns=warns) if len(qualities) == len(parts) else None,
         unrelated=np.logical_and.reduce([part.unrelated for part in every]),
         undetected=total("undetected"),
         spread=total("spread"),

@@ -15,7 +15,7 @@ from dfi._data.frames import as_frame
 from dfi._docstrings import exemplified
 from dfi._parameters import check, refuse_unknown
 from dfi.results.columns import METHODS, SETTINGS, frame_of
-from dfi.results.numbers import for_json
+from dfi.results.numbers import for_json, number
 from dfi.results.tables import SHARE_COLUMNS, full_table, score_table
 from dfi.results.text import Reported
 
@@ -29,6 +29,9 @@ if TYPE_CHECKING:
 
 LEADING = 3
 """Units of each result that a printed collection names."""
+
+ROUNDING = 1e-9
+"""Score, relative to the largest, that is printed as 0."""
 
 LEADING_SHARE = 0.1
 """Share of the scores that makes a feature a leading one, and the move that matters."""
@@ -396,7 +399,9 @@ class Results(Mapping[str, "Importance"], Reported):
     def _leading(self, label: str) -> str:
         result = self.results[label]
         order = np.argsort(-result.scores, kind="stable")[:LEADING]
-        return ", ".join(f"{result.names[k]} {result.scores[k]:.4g}" for k in order)
+        nil = ROUNDING * np.abs(result.scores).max(initial=0.0)
+        values = np.where(np.abs(result.scores) > nil, result.scores, 0.0)
+        return ", ".join(f"{result.names[k]} {number(float(values[k]))}" for k in order)
 
     def __repr__(self) -> str:
         if self.by == "setting":

@@ -116,7 +116,10 @@ class KeepList(FrozenRecord):
         count = len(self.kept) + len(self.dropped)
         part, sure = f"{100.0 * self.share:.4g} %", f"{100.0 * self.level:.4g} % confidence"
         lines = [
-            f"KeepList: {len(self.kept)} of {count} carry {part} of the signal ({sure})",
+            f"KeepList: {len(self.kept)} of {count} carr{'y' if len(self.kept) > 1 else 'ies'} "
+            f"{part} of the signal ({sure})"
+            if len(self.sizes) or len(self.kept) == 1
+            else "KeepList: no signal is clear enough to leave anything out",
             f"keep: {', '.join(self.kept) or 'none'}",
             f"leave out: {', '.join(self.dropped) or 'none'}",
         ]

@@ -289,7 +289,7 @@ class LocalAttributions(FrozenRecord):
             f"LocalAttributions: {n} row{'s' * (n != 1)}, {p} contributions each; "
             f"{self.spec.get('explains')}",
             f"explained by {self.spec.get('models')}; base {np.mean(self.base):.4g}"
-            + (f" ({SPREAD_WORDS} in .spread)" if self.has_spread else " (one model: no spread)"),
+            + (f" (.spread: {SPREAD_WORDS})" if self.has_spread else " (one model: no spread)"),
         ]
         order = np.argsort(-self.mean_absolute, kind="stable").tolist()
         width = max((len(self.names[k]) for k in order[:SHOWN_ROWS]), default=0)

@@ -57,8 +57,9 @@ def headline(result: Importance) -> Influence:
 
 
 def order_of(result: Importance) -> Ints:
-    """Return the units by rank, the largest first."""
-    return np.argsort(-headline(result).mean, kind="stable")
+    """Return the units by rank, the largest first; those that score exactly 0 are the last."""
+    idle = (result.scores == 0.0) & ~(result.se > 0.0)
+    return np.lexsort((-headline(result).mean, idle))
 
 
 def ratios(

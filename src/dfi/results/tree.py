@@ -39,7 +39,7 @@ from dfi.results.tables import NO_SIGNAL, ratios, share_table
 from dfi.results.views import UNATTRIBUTED, attribution_of, leading, members_of, overlaps, shorten
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from dfi._types import Array, Floats, Frame, Ints
     from dfi.results.importance import Importance
@@ -185,7 +185,7 @@ class SignalTree(FrozenRecord):
             return f"{lines[0]}: no two clearly share any"
         cells = [
             [
-                shorten(" + ".join(group), LINE_WIDTH),
+                _joined(group),
                 f"{bare_percent(at)} %",
                 f"{bare_percent(part)} % ({bare_percent(low)} to {bare_percent(high)})",
             ]
@@ -200,6 +200,16 @@ class SignalTree(FrozenRecord):
             lines.append(more_text(len(cells) - SHOWN_ROWS, len(cells)))
         lines.append("similar ones carry the same signal; keep() says which of them are enough")
         return "\n".join(lines)
+
+
+def _joined(names: Sequence[str]) -> str:
+    """Return the names of a group, or the first that fit and how many more there are."""
+    shown = [shorten(name) for name in names]
+    count = len(shown)
+    while count > 1 and len(" + ".join(shown[:count])) > LINE_WIDTH:
+        count -= 1
+    more = [f"{len(shown) - count} more"] if count < len(shown) else []
+    return " + ".join([*shown[:count], *more])
 
 
 SHARES = ("share", "share_low", "share_high")

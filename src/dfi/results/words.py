@@ -189,6 +189,11 @@ def interaction_text(found: Estimate, spec: Mapping[str, object]) -> str:
     if found.ci_high <= 0.0:
         return "No interactions were found."
     whole, high, level = explained_of(spec), percent(found.ci_high), percent(found.level)
+    if found.value < 1.0 <= found.ci_high:
+        return (
+            f"Interactions: too uncertain to say (the {level} interval reaches beyond all of "
+            f"{whole})."
+        )
     if found.value < 0.0005:  # printed as 0.0 %
         return (
             f"Interactions: none found, but up to {high} of {whole} cannot be ruled out "

@@ -76,8 +76,10 @@ class Auto(Transport):
         n = int(np.count_nonzero(mass))
         curved = curved_columns(matrix, mass, constant, columns)
         if n < max(FEWEST_ROWS, 3 * int(np.sum(~constant))) or len(curved) == 0:
-            few = "no column without levels" if len(curved) == 0 else f"{n} rows"
-            return TransportChoice(Gaussian(), (f"{few} to judge another map by: the linear map",))
+            few = f"{n} rows are too few to fit another map"
+            if len(curved) == 0:
+                few = "every column consists of levels, which only the linear map handles"
+            return TransportChoice(Gaussian(), (few,))
         found = searched(matrix, mass, curved, constant, seed, columns=columns)
         told = {"gain": found.gain.mean, "gain_se": found.gain.error}
         names = {k: f"x{k}" for k in range(matrix.shape[1])}
