@@ -16,6 +16,7 @@ from sklearn.utils.validation import has_fit_parameter
 
 from dfi._data.folds import Fold, in_time_order, read_folds, split_halves, widened
 from dfi._data.source import tickets
+from dfi._data.table import listed_holes
 from dfi._learners.stack import LossRisk, Risk, SuperLearner, risk_of, variance_share
 from dfi._learners.temperature import VARIANCE_SHARE, ScaleRisk, TemperatureScaled
 from dfi._learners.weighted import check_takes_weights, weight_arguments
@@ -602,13 +603,13 @@ def check_sizes(data: Data, cv: SplitsLike) -> None:
     counts = np.bincount(outcome.values[counted].astype(np.intp), minlength=outcome.n_classes)
     rare = int(counts.argmin())
     if (counts < cv).sum() > 1:
-        few = ", ".join(
+        few = [
             f"{outcome.classes[k] if outcome.classes else str(k)!r} ({counts[k]})"
             for k in np.flatnonzero(counts < cv)
-        )
+        ]
         raise ValueError(
-            f"{(counts < cv).sum()} classes of {TARGET} have fewer rows{weighted} than the {cv} "
-            f"folds: {few}. Leave these rows out, or join the classes with others"
+            f"{len(few)} classes of {TARGET} have fewer rows{weighted} than the {cv} folds: "
+            f"{listed_holes(few)}. Leave these rows out, or join the classes with others"
         )
     if counts[rare] < cv:
         n = int(counts[rare])
