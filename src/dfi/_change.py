@@ -18,7 +18,6 @@ from dfi._run import explain
 from dfi._streams.gather import gather_frame
 from dfi._streams.read import is_stream
 from dfi.inference.influence import Influence, InfluenceRows
-from dfi.inference.intervals import check_level
 from dfi.methods.separation import POOR, Separation
 from dfi.methods.swapped import Both, Swapped, swapped, why_not
 from dfi.results.change import Change, SharedRows
@@ -207,8 +206,7 @@ def change(
         given |= {"form": form, "level": 0.95 if level is None else level}
         first, last = (period.explained(given) for period in (one, two))
     if level is not None:
-        checked = check_level(level)
-        first, last = _at_level(first, checked), _at_level(last, checked)
+        first, last = _at_level(first, level), _at_level(last, level)
     _check_alike(first, last)
     _warn_of_order(first, last)
     pairing = _Pairing.of(first, last, rows, ids)

@@ -24,7 +24,6 @@ from dfi._models.seeds import Seeds
 from dfi._parameters import InvalidParameterError, argument, taken_by, validated
 from dfi._streams.read import is_stream
 from dfi.inference.influence import InfluenceRows
-from dfi.inference.intervals import check_level
 from dfi.inference.tests import estimate_one
 from dfi.methods.disentangled import Disentangled
 from dfi.results.file import describe_setting
@@ -201,7 +200,6 @@ def effects(
     0
     """
     arguments = dict(locals())
-    level = check_level(level)
     _check_settings(estimator, cv, form)
     method = Disentangled(**taken_by(Disentangled, arguments))
     method.check(prefit=False)

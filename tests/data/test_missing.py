@@ -305,11 +305,6 @@ def test_infinite_values_are_refused_without_advice_to_impute() -> None:
     assert "'a'" not in str(e.value)
 
 
-def test_missing_must_be_one_of_three() -> None:
-    with pytest.raises(ValueError, match="must be 'indicator', 'error' or 'drop', got 'imput'"):
-        read_table(np.ones((3, 2)), missing="imput")  # type: ignore[arg-type]
-
-
 @pytest.mark.parametrize("X", TABLES, ids=IDS)
 def test_dropped_rows_are_those_of_the_complete_table(X: Any) -> None:
     chosen = ["real", "words", "flag", "sex"]

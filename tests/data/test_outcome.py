@@ -168,7 +168,6 @@ def test_several_outcomes() -> None:
         (["a", "a", "a"], {}, "y has one class only ('a' in every row)"),
         (["a", None, "b"], {}, "y has 1 missing labels, the first in row 1"),
         ([1.5, 2.5, 3.0], {"positive": 2.5}, "pos_label=2.5 names the class that is explained"),
-        ([1, 2, 3], {"task": "classes"}, "task must be 'auto', 'classification'"),
     ],
 )
 def test_bad_classes(y: object, options: dict[str, object], text: str) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
@@ -17,7 +17,6 @@ from dfi._parameters import (
     TARGET,
     InvalidParameterError,
     argument,
-    one_of,
     validated_fields,
     worded,
 )
@@ -158,7 +157,6 @@ def read_outcome(
     counted: bool = False,
     classified: bool = False,
 ) -> Outcome:
-    one_of("task", task, get_args(Task))
     several = _several(y)
     if several is not None:
         return _read_several(several, n_rows, kept, task, positive)

@@ -6,7 +6,7 @@ import hashlib
 import numbers
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
@@ -29,7 +29,7 @@ from dfi._data.levels import constant_columns, extremes
 from dfi._data.outcome import read_outcome
 from dfi._data.table import listed_holes, read_complete
 from dfi._data.weights import read_weights
-from dfi._parameters import TABLE, TARGET, InvalidParameterError, argument, name_groups, one_of
+from dfi._parameters import TABLE, TARGET, InvalidParameterError, argument, name_groups
 from dfi.warnings import ConstantColumnWarning, IdentifierWarning, MissingValuesWarning, warn
 
 if TYPE_CHECKING:
@@ -286,11 +286,7 @@ def read_data(
 ) -> Data:
     if y is None:
         raise ValueError("DFI requires y to be passed, but the target y is None")
-    one_of("units", units, get_args(UnitsKind))
-    if units == "groups" and feature_groups is None:
-        raise InvalidParameterError(
-            f"{argument('units', 'groups')} makes groups the units", "feature_groups", name_groups()
-        )
+    require_groups(units, feature_groups)
     vectors: dict[str, VectorLike] = {
         "y": y,
         "sample_weight": sample_weight,
@@ -377,6 +373,13 @@ def read_data(
     warn_constant(table, table.constant)
     warn_identifiers(table)
     return data
+
+
+def require_groups(units: UnitsKind, groups: GroupsLike) -> None:
+    if units == "groups" and groups is None:
+        raise InvalidParameterError(
+            f"{argument('units', 'groups')} makes groups the units", "feature_groups", name_groups()
+        )
 
 
 def _refuse_constant_outcome(outcome: Outcome, weights: Weights) -> None:

@@ -36,7 +36,7 @@ from dfi._data.frames import (
 from dfi._data.levels import Levels, constant_columns, read_levels
 from dfi._data.source import BLOCK_ROWS
 from dfi._data.text import find_dates, find_numbers
-from dfi._parameters import DROP, TABLE, InvalidParameterError, argument, one_of, worded
+from dfi._parameters import DROP, TABLE, InvalidParameterError, argument, worded
 from dfi.warnings import ManyLevelsWarning, warn
 
 if TYPE_CHECKING:
@@ -224,7 +224,6 @@ def read_table(X: Frame, *, missing: Missing = "indicator", max_dense_bytes: int
 def read_complete(
     X: Frame, *, missing: Missing = "indicator", max_dense_bytes: int = GIB
 ) -> tuple[Table, Bools | None]:
-    one_of("missing", missing, ("indicator", "error", "drop"))
     library, _, readings, header = _open(X, max_dense_bytes=max_dense_bytes, min_rows=2)
     if missing == "error":
         _refuse_missing(readings, missing_remedy(), infinite=True)

@@ -16,7 +16,7 @@ import numpy as np
 
 from dfi._data.frames import split_column, split_columns
 from dfi._data.outcome import Outcome, Quantile, SurvivalTarget, Task
-from dfi._data.problem import Data, UnitsKind, read_data
+from dfi._data.problem import Data, UnitsKind, read_data, require_groups
 from dfi._data.source import sampled_places, tickets
 from dfi._data.survival import Times, are_times, check_horizons, read_times
 from dfi._models.adapters import survival_model
@@ -38,11 +38,9 @@ from dfi._parameters import (
     TARGET,
     InvalidParameterError,
     argument,
-    name_groups,
     one_of,
     taken_by,
     validated,
-    whole,
 )
 from dfi._progress import progress_bar
 from dfi._streams.gather import gather_frame
@@ -143,21 +141,8 @@ def prepare(
     times = take_times(given)
     given["classified"] = not isinstance(estimator, str | type) and predicts_classes(estimator)
     given["counted"] = chosen is not None and chosen.domain == "positive"
-    watch: Watch = partial(progress_bar, progress)
-    facts: Mapping[str, object] = {}
-    as_frame = not samples or clusters is not None or several_named(y) or target is not None
-    if is_stream(X):
-        check_streamed(cv)
-    if is_stream(X) and not as_frame:
-        data = read_streamed(given, seeds, watch, prefit=prefit)
-    else:
-        if is_stream(X):
-            given, facts = take_frame(given, seeds, watch)
-        elif row_id is not None:
-            given["X"] = sorted_by_key(X, row_id, given)
-            facts = facts_of_rows(row_id, keyed=True)
-        data = replace(read_data(**taken_by(read_data, given), prefit=prefit), facts=facts)
-        data = with_fit_rows(data, fit_rows, seeds, cv=cv, prefit=prefit)
+    read = read_streamed if is_stream(X) else read_here
+    data = read(given, seeds, prefit=prefit)
     rest = {**given, "data": data, "loss": chosen, "seeds": seeds}
     if times is not None:
         return survival_fits(rest, times.take(data.kept))
@@ -311,13 +296,27 @@ def fits_of(
     )
 
 
+def read_here(
+    given: Mapping[str, Any],
+    seeds: Seeds,
+    facts: Mapping[str, object] | None = None,
+    *,
+    prefit: bool,
+) -> Data:
+    """Read a table in memory; ``facts`` are those of a sample that was gathered from elsewhere."""
+    row_id, facts = given["row_id"], facts or {}
+    if row_id is not None:
+        given = {**given, "X": sorted_by_key(given["X"], row_id, given)}
+        facts = facts_of_rows(row_id, keyed=True)
+    data = replace(read_data(**taken_by(read_data, given), prefit=prefit), facts=facts)
+    return with_fit_rows(data, given["fit_rows"], seeds, cv=given["cv"], prefit=prefit)
+
+
 FIT_ROWS = 200_000
 """Rows of a table not in memory that models are fitted on and that can be explained."""
 
 ORDER = "explained rows"
 """The name of the seed of the random order of the rows."""
-
-FEWEST_FIT = 50
 
 
 def check_streamed(cv: SplitsLike) -> None:
@@ -361,17 +360,23 @@ def take_frame(
     return {**given, "X": frame, "y": y, "clusters": clusters, "row_id": None}, facts
 
 
-def read_streamed(given: Mapping[str, Any], seeds: Seeds, watch: Watch, *, prefit: bool) -> Data:
-    """Read a table in parts: all rows if few, else the first of a random order."""
+def read_streamed(given: Mapping[str, Any], seeds: Seeds, *, prefit: bool) -> Data:
+    """Read a table in parts: all rows if few, else the first of a random order.
+
+    Where sums over all rows are of no use, a sample of the rows is read like a table in memory.
+    """
+    check_streamed(given["cv"])
+    watch: Watch = partial(progress_bar, given["progress"])
+    clusters, several = given["clusters"] is not None, several_named(given["y"])
+    if clusters or several or given["target"] is not None or not given["samples"]:
+        sample, facts = take_frame(given, seeds, watch)
+        return read_here(sample, seeds, facts, prefit=prefit)
     groups, units, fit_rows = given["feature_groups"], given["units"], given["fit_rows"]
     cluster = is_cluster_learner(given["estimator"]) and not prefit
-    if units == "groups" and groups is None:
-        raise InvalidParameterError(
-            f"{argument('units', 'groups')} makes groups the units", "feature_groups", name_groups()
-        )
+    require_groups(units, groups)
     stream = open_stream(**taken_by(open_stream, given), watch=watch)
     n = stream.n_rows
-    fit = FIT_ROWS if fit_rows is None else whole("fit_rows", fit_rows, FEWEST_FIT)
+    fit = FIT_ROWS if fit_rows is None else fit_rows
     if not stream.large:
         data = stream.gathered(groups=groups, units=units)
         return with_fit_rows(data, fit_rows, seeds)
@@ -401,7 +406,6 @@ def with_fit_rows(
     """Return a table in memory with the rows that models are fitted on: by default all."""
     if fit_rows is None:
         return data
-    count = whole("fit_rows", fit_rows, FEWEST_FIT)
     if prefit:
         raise ValueError(
             f"{argument('fit_rows')} applies to models fitted here, but "
@@ -418,6 +422,6 @@ def with_fit_rows(
             f"list of row numbers, which sets the rows to fit on: leave {argument('fit_rows')} out"
         )
     n = data.table.n_rows
-    if count >= n:
+    if fit_rows >= n:
         return data
-    return replace(data, fit=sampled_places(n, count, seeds.child(ORDER).sequence()))
+    return replace(data, fit=sampled_places(n, fit_rows, seeds.child(ORDER).sequence()))

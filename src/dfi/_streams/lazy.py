@@ -39,8 +39,9 @@ def is_lazy(X: object) -> bool:
     if _is_dataset(X) or _is_cursor(X):
         return True
     # frames and columns in memory give streams of Arrow too
-    here = isinstance(X, nw.DataFrame | nw.Series) or is_table(X) or is_series(X)
-    return hasattr(type(X), "__arrow_c_stream__") and not here
+    return hasattr(type(X), "__arrow_c_stream__") and not (
+        isinstance(X, nw.DataFrame | nw.Series) or is_table(X) or is_series(X)
+    )
 
 
 def _is_dataset(X: object) -> bool:

@@ -17,7 +17,7 @@ from dfi._data.outcome import OutcomeRule, Task, outcome_rule
 from dfi._data.problem import Data, UnitsKind, refuse_spans, warn_constant
 from dfi._data.table import Missing, Table
 from dfi._data.weights import Weights, refuse_both
-from dfi._parameters import TABLE, TARGET, argument, one_of
+from dfi._parameters import TABLE, TARGET, argument
 from dfi._streams.cluster import is_dask, open_dask
 from dfi._streams.files import Files, is_path
 from dfi._streams.lazy import is_lazy, open_lazy
@@ -134,7 +134,6 @@ def open_stream(
     classified: bool = False,
     watch: Watch = unwatched,
 ) -> Stream:
-    one_of("missing", missing, ("indicator", "error", "drop"))
     refuse_both(sample_weight, frequency_weight)
     given: dict[str, object] = {"y": y}
     weight = "sample_weight" if sample_weight is not None else "frequency_weight"

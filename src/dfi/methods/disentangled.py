@@ -554,15 +554,8 @@ class Disentangled(Method):
         diagnostics["findings"] = [finding.as_dict() for finding in findings]
         if stretch is not None:
             diagnostics["stretch"] = stretch.as_dict()
-        part = _part(task, transport, scores, membership, diagnostics, specification)
-        part = replace(part, totals=totals)
-        if part.latent is not None:
-            part = replace(part, latent=replace(part.latent, totals=totals))
-        if parts is not None and part.latent is not None:
-            own = weights.take(scores.rows)
-            parts = parts.of_units(membership, own, fits.halvings)
-            latent = replace(part.latent, parts=parts.latent)
-            part = replace(part, parts=parts.attributed, latent=latent)
+        facts = {"diagnostics": diagnostics, "specification": specification, "totals": totals}
+        part = _part(task, transport, scores, membership, parts, facts)
         return Explained(part, models, transport, scores, membership)
 
 
@@ -617,8 +610,8 @@ def _part(
     transport: FittedTransport,
     scores: Scores,
     membership: Floats,
-    diagnostics: dict[str, Any],
-    specification: dict[str, Any],
+    parts: Parts | None,
+    facts: dict[str, Any],
 ) -> MethodResult:
     """Sum the columns of each unit, in both spaces."""
     fits = task.fits
@@ -635,11 +628,11 @@ def _part(
         "unrelated": unrelated,
         "undetected": _undetected(transport, scores, task)[: len(owned)] * unrelated,
         "components": transport.unit_components(task.blocks.columns),
-        "diagnostics": diagnostics,
-        "specification": specification,
         "quality": quality,
+        **facts,
     }
     weights = fits.weights.take(scores.rows)
+    of_units = None if parts is None else parts.of_units(membership, weights, fits.halvings)
 
     def spaces(influence: Floats, by_repeat: Floats, gain: Floats | None) -> dict[str, Any]:
         values, repeats = influence @ membership, by_repeat @ membership
@@ -651,11 +644,15 @@ def _part(
 
     gains = scores.gain or (None, None)
     latent = MethodResult(
-        space="latent", **spaces(scores.latent, scores.latent_by_repeat, gains[0]), **shared
+        space="latent",
+        **spaces(scores.latent, scores.latent_by_repeat, gains[0]),
+        parts=None if of_units is None else of_units.latent,
+        **shared,
     )
     return MethodResult(
         **spaces(scores.attributed, scores.attributed_by_repeat, gains[1]),
         latent=latent,
+        parts=None if of_units is None else of_units.attributed,
         # scores of groups that share blocks stay in the latent space
         attribution=(
             membership.T @ scores.attribution @ membership / np.maximum(owned, 1)
