@@ -52,7 +52,7 @@ if TYPE_CHECKING:
         TransportLike,
         VectorLike,
     )
-    from dfi.methods.disentangled import ExplainRows
+    from dfi.methods.stages import ExplainRows
     from dfi.results.importance import Importance
 
 PLUG_IN_R2, DOUBTFUL_R2 = 0.9, 0.75

@@ -23,7 +23,7 @@ from dfi._parameters import (
 from dfi._progress import expecting, is_shown
 from dfi._streams.read import is_stream
 from dfi.methods import resolve_methods
-from dfi.methods.disentangled import Disentangled, ExplainRows
+from dfi.methods.disentangled import Disentangled
 from dfi.methods.expected import seconds_before
 from dfi.results.collection import MethodRecord, Results
 from dfi.results.selection import Selection
@@ -55,6 +55,7 @@ if TYPE_CHECKING:
     from dfi.inference.tests import Adjustment
     from dfi.losses import LossLike
     from dfi.methods.base import Method
+    from dfi.methods.stages import ExplainRows
     from dfi.results.importance import Importance
 
 

@@ -17,7 +17,7 @@ from dfi._models.prepare import prepare
 from dfi._parameters import check, documented, named_only, taken_by, validated
 from dfi._scoring.map_error import FIXED
 from dfi.inference.influence import InfluenceRows
-from dfi.methods.disentangled import Disentangled, ExplainRows
+from dfi.methods.disentangled import Disentangled
 from dfi.methods.row_models import BACKGROUND, LocalScale
 
 if TYPE_CHECKING:
@@ -43,6 +43,7 @@ if TYPE_CHECKING:
         VectorLike,
     )
     from dfi.losses import LossLike
+    from dfi.methods.stages import ExplainRows
     from dfi.results.importance import Importance
     from dfi.results.local import LocalAttributions
     from dfi.results.questions import ModelSource

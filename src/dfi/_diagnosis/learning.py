@@ -7,11 +7,19 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dfi._findings import Finding
+from dfi._models.crossfit import split_variance
 from dfi._parameters import worded
+from dfi._scoring.scores import common_gain
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from dfi._data.weights import Weights
     from dfi._scoring.scores import Scores, Task
     from dfi._types import Floats, Plain
+
+FLAT, UNSTABLE, SURE_GAIN = 0.05, 0.2, 1.645
+"""Negligible gains, errors of gains that matter, and standard errors for a sure gain."""
 
 LATE = 0.15
 """Share of the signal that came with the second half of the training rows from which scores are too
@@ -31,6 +39,39 @@ def learning_curve(
         "quarters": dict(zip(names, quarters.tolist(), strict=True)),
         "gained": (total - before) / total if total > 0 else float("nan"),
     }
+
+
+def learning_state(
+    models: Scores, smaller: Scores, weights: Weights, halvings: Sequence[int]
+) -> dict[str, object]:
+    """Return whether scores still rise with the training rows: "rising", "flat" or "unstable".
+
+    ``gained`` is the share of the sum of the scores that came with the second half of the training
+    rows, ``error`` its own, that of the split included. Where that is above :data:`UNSTABLE`, where
+    scores fall, or their sum is not clear of 0, nothing is known of what more rows would bring. A
+    curve that is flat at two sizes may rise later.
+    """
+    known, mass = models.known, weights.take(models.rows)
+    _, (influence,) = common_gain([(known.latent, smaller.latent, mass)])
+    total, before = (float(mass.mean(it.latent).sum()) for it in (known, smaller))
+    if not influence.any():
+        words = "the models explain too little to say whether more rows would help"
+        return {"state": "unstable", "gained": None, "error": None, "words": words}
+    of_repeats = models.latent_by_repeat.sum(axis=1, keepdims=True)
+    variance = mass.standard_error(influence[:, None]) ** 2
+    variance = variance + split_variance(of_repeats, halvings) / total**2
+    gained, error = 1.0 - before / total, float(np.sqrt(variance[0]))
+    number = f"{100.0 * gained:.0f} % (± {100.0 * error:.0f})"
+    came = f"{number} of the explained signal came with the second half of the training rows"
+    state, words = "flat", f"scores hardly rise with more rows: {came}"
+    if error > UNSTABLE or gained < -SURE_GAIN * error:
+        state, words = "unstable", f"unclear whether scores still rise with more rows: {came}"
+    elif gained > max(SURE_GAIN * error, FLAT):
+        state, words = (
+            "rising",
+            (f"scores still rise with more rows, so read them as lower bounds: {came}"),
+        )
+    return {"state": state, "gained": gained, "error": error, "words": words}
 
 
 def learning(state: Plain) -> Finding:

@@ -15,7 +15,7 @@ import typer
 from dfi._parameters import COMMON, LEARNERS, LOSSES, TRANSPORTS
 
 if TYPE_CHECKING:
-    from dfi.methods.disentangled import ExplainRows
+    from dfi.methods.stages import ExplainRows
 
 Command = Callable[..., None]
 

@@ -11,26 +11,31 @@ import numpy as np
 from dfi._data import source
 from dfi._data.members import unit_members
 from dfi._data.problem import covering, group_blocks
-from dfi._data.source import sampled_order, sampled_places, tickets
+from dfi._data.source import sampled_places
 from dfi._diagnosis.checks import explain_diagnostics, joined_checks
 from dfi._diagnosis.fidelity import keeping_variance
-from dfi._diagnosis.learning import calibration, calibration_of, learning, learning_curve
+from dfi._diagnosis.learning import (
+    calibration,
+    calibration_of,
+    learning,
+    learning_curve,
+    learning_state,
+)
 from dfi._diagnosis.rows import grouped_rows, ruling_cells, ruling_rows, small_sample, two_folds
 from dfi._findings import warn_of
 from dfi._latent.walks import Parts, explained_parts
 from dfi._lines.choose import Quadrature
 from dfi._models.crossfit import split_variance
 from dfi._models.predictor import UnpredictedError
-from dfi._models.prepare import ORDER
 from dfi._models.quality import averaged
-from dfi._parameters import TABLE, argument, validated_fields, worded
+from dfi._parameters import argument, validated_fields, worded
 from dfi._progress import telling_bar
 from dfi._scoring.forms import CROSSED, Stretch
 from dfi._scoring.sampling import restricted
-from dfi._scoring.scores import LineModels, Task, common_gain
+from dfi._scoring.scores import LineModels, Task
 from dfi.losses import SQUARED_ERROR
 from dfi.methods.base import Method, MethodResult, joined_diagnostics, loss_totals
-from dfi.methods.stages import BLOCK, RowPlan, sampled_scores, seconds_ahead
+from dfi.methods.stages import ExplainRows, RowPlan, row_plan, sampled_scores, seconds_ahead
 from dfi.transports import Gaussian, resolve_transport
 from dfi.transports.base import (
     STRAIGHT_ONLY,
@@ -58,14 +63,6 @@ if TYPE_CHECKING:
     from dfi.transports.base import FittedTransport, Transport
 
 
-ExplainRows = int | Literal["default", "auto"] | None
-
-MOST_SECONDS = 10**9
-"""A longer time limit counts as none."""
-
-FEWEST_COUNTED = 20
-"""Fewest rows of positive weight among the first explained rows for scores."""
-
 LEADING = 3
 """Scores that are shown as they settle."""
 
@@ -74,9 +71,6 @@ CURVE_ERROR = 0.9
 
 What is missing falls like m^-r, and r is not known; 1 is taken (:meth:`Scores.extrapolated`).
 """
-
-FLAT, UNSTABLE, SURE_GAIN = 0.05, 0.2, 1.645
-"""Negligible gains, errors of gains that matter, and standard errors for a sure gain."""
 
 SPLIT_SHARE, COUNTED = 0.2, 0.01
 """Variance by the split, of all other, above which rows are split more often (a fifth: a deviation
@@ -208,51 +202,6 @@ class Disentangled(Method):
             Whether the model was fitted elsewhere.
         """
         self._form(self.transport, prefit=prefit)
-
-    def _row_plan(self, fits: Fits, design: Transport) -> RowPlan | None:
-        """Return which rows are explained and when to stop; None for all of them at once."""
-        rows, asked, seed = fits.rows, self.explain_rows, fits.child(ORDER)
-        n, here = fits.population.n_rows, len(rows)
-        if asked == "default":
-            asked = "auto" if n > source.LARGE_ROWS else None
-            if design.scored_rows is not None and n > design.scored_rows:
-                asked = design.scored_rows
-        every = asked is None or (not isinstance(asked, str) and asked >= n)
-        if every and here == n <= source.LARGE_ROWS and self.max_seconds is None:
-            return None
-        if fits.weights.dependence is not None:
-            if self.explain_rows in ("default", None) and self.max_seconds is None:
-                return None
-            raise ValueError(
-                f"{argument('explain_rows')} and {argument('max_seconds')} need independent rows, "
-                f"but these depend on each other ({argument('clusters')}, "
-                f"{worded('or folds along time', '--time')}): leave both out"
-            )
-        count = here if asked is None or isinstance(asked, str) else min(asked, here)
-        deadline = None
-        if self.max_seconds is not None:
-            # a number of seconds may be larger than any float
-            deadline = fits.workers.started + float(min(self.max_seconds, MOST_SECONDS))
-        if fits.data.places is None:
-            order = rows[sampled_order(n, count, seed)]
-        else:
-            order = rows[np.argsort(tickets(fits.data.places[rows], seed))[:count]]
-        counted = fits.weights.values > 0
-        drawn = int(np.count_nonzero(counted[order[:BLOCK]]))
-        # a table of few such rows altogether is what it is
-        all_there = int(np.count_nonzero(counted[rows])) if here == n else FEWEST_COUNTED
-        if drawn < min(FEWEST_COUNTED, all_there):
-            raise ValueError(
-                f"only {drawn} of the first {min(len(order), BLOCK)} explained rows have a weight "
-                f"above 0, but scores need {FEWEST_COUNTED}: remove rows of weight 0 from "
-                f"{TABLE}, or pass a larger {argument('explain_rows')}"
-            )
-        reason = "asked for"
-        if count == n:
-            reason = "all rows"
-        elif count == here:
-            reason = "all rows in memory"
-        return RowPlan(order, n, reason, precise=asked == "auto", deadline=deadline)
 
     def _form(
         self, transport: TransportLike, loss: Loss = SQUARED_ERROR, *, prefit: bool
@@ -404,7 +353,7 @@ class Disentangled(Method):
                 "groups with joint scores"
             )
         source = population if large and design.straight else None
-        rows = self._row_plan(fits, design)
+        rows = row_plan(fits, design, self.explain_rows, self.max_seconds)
         return Plan(choice, form, extrapolates, blocks, groups, rows, source)
 
     def prepared(
@@ -704,39 +653,6 @@ def number_of_splits(variance: Floats, error: Floats, splits: int, most: int) ->
     """
     needed = splits * float(np.max(variance / error, initial=0.0)) / SPLIT_SHARE
     return 0 if needed <= splits else int(min(np.ceil(needed), most))
-
-
-def learning_state(
-    models: Scores, smaller: Scores, weights: Weights, halvings: Sequence[int]
-) -> dict[str, object]:
-    """Return whether scores still rise with the training rows: "rising", "flat" or "unstable".
-
-    ``gained`` is the share of the sum of the scores that came with the second half of the training
-    rows, ``error`` its own, that of the split included. Where that is above :data:`UNSTABLE`, where
-    scores fall, or their sum is not clear of 0, nothing is known of what more rows would bring. A
-    curve that is flat at two sizes may rise later.
-    """
-    known, mass = models.known, weights.take(models.rows)
-    _, (influence,) = common_gain([(known.latent, smaller.latent, mass)])
-    total, before = (float(mass.mean(it.latent).sum()) for it in (known, smaller))
-    if not influence.any():
-        words = "the models explain too little to say whether more rows would help"
-        return {"state": "unstable", "gained": None, "error": None, "words": words}
-    of_repeats = models.latent_by_repeat.sum(axis=1, keepdims=True)
-    variance = mass.standard_error(influence[:, None]) ** 2
-    variance = variance + split_variance(of_repeats, halvings) / total**2
-    gained, error = 1.0 - before / total, float(np.sqrt(variance[0]))
-    number = f"{100.0 * gained:.0f} % (± {100.0 * error:.0f})"
-    came = f"{number} of the explained signal came with the second half of the training rows"
-    state, words = "flat", f"scores hardly rise with more rows: {came}"
-    if error > UNSTABLE or gained < -SURE_GAIN * error:
-        state, words = "unstable", f"unclear whether scores still rise with more rows: {came}"
-    elif gained > max(SURE_GAIN * error, FLAT):
-        state, words = (
-            "rising",
-            (f"scores still rise with more rows, so read them as lower bounds: {came}"),
-        )
-    return {"state": state, "gained": gained, "error": error, "words": words}
 
 
 def widened(influence: Floats, variance: Floats, weights: Weights) -> Floats:

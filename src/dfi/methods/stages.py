@@ -24,11 +24,15 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
+from dfi._data import source
+from dfi._data.source import sampled_order, tickets
 from dfi._models.predictor import UnpredictedError
+from dfi._models.prepare import ORDER
+from dfi._parameters import TABLE, argument, worded
 from dfi._scoring.sampling import merged_scores, restricted
 from dfi._scoring.scores import LineModels
 from dfi._scoring.sensitivity import Summed
@@ -38,15 +42,24 @@ if TYPE_CHECKING:
 
     from dfi._data.weights import Weights
     from dfi._models.crossfit import FoldModels
+    from dfi._models.fits import Fits
     from dfi._scoring.scores import Scores, Task
     from dfi._types import Floats, Ints
-    from dfi.transports.base import FittedTransport
+    from dfi.transports.base import FittedTransport, Transport
+
+ExplainRows = int | Literal["default", "auto"] | None
 
 BLOCK = 4096
 """Rows of the first stage, and of which later ones have a whole number."""
 
 BLOCKS_AT_ONCE = 4
 """Blocks of a later stage at the most: what an interrupted run may lose."""
+
+MOST_SECONDS = 10**9
+"""A longer time limit counts as none."""
+
+FEWEST_COUNTED = 20
+"""Fewest rows of positive weight among the first explained rows for scores."""
 
 OF_TOTAL = 0.01
 """The automatic sample ends where the standard error of the total is below this share of it."""
@@ -119,6 +132,54 @@ class RowPlan:
     reason: str
     precise: bool = False
     deadline: float | None = None
+
+
+def row_plan(
+    fits: Fits, design: Transport, explain_rows: ExplainRows, max_seconds: float | None
+) -> RowPlan | None:
+    """Return which rows are explained and when to stop; None for all of them at once."""
+    rows, asked, seed = fits.rows, explain_rows, fits.child(ORDER)
+    n, here = fits.population.n_rows, len(rows)
+    if asked == "default":
+        asked = "auto" if n > source.LARGE_ROWS else None
+        if design.scored_rows is not None and n > design.scored_rows:
+            asked = design.scored_rows
+    every = asked is None or (not isinstance(asked, str) and asked >= n)
+    if every and here == n <= source.LARGE_ROWS and max_seconds is None:
+        return None
+    if fits.weights.dependence is not None:
+        if explain_rows in ("default", None) and max_seconds is None:
+            return None
+        raise ValueError(
+            f"{argument('explain_rows')} and {argument('max_seconds')} need independent rows, "
+            f"but these depend on each other ({argument('clusters')}, "
+            f"{worded('or folds along time', '--time')}): leave both out"
+        )
+    count = here if asked is None or isinstance(asked, str) else min(asked, here)
+    deadline = None
+    if max_seconds is not None:
+        # a number of seconds may be larger than any float
+        deadline = fits.workers.started + float(min(max_seconds, MOST_SECONDS))
+    if fits.data.places is None:
+        order = rows[sampled_order(n, count, seed)]
+    else:
+        order = rows[np.argsort(tickets(fits.data.places[rows], seed))[:count]]
+    counted = fits.weights.values > 0
+    drawn = int(np.count_nonzero(counted[order[:BLOCK]]))
+    # a table of few such rows altogether is what it is
+    all_there = int(np.count_nonzero(counted[rows])) if here == n else FEWEST_COUNTED
+    if drawn < min(FEWEST_COUNTED, all_there):
+        raise ValueError(
+            f"only {drawn} of the first {min(len(order), BLOCK)} explained rows have a weight "
+            f"above 0, but scores need {FEWEST_COUNTED}: remove rows of weight 0 from "
+            f"{TABLE}, or pass a larger {argument('explain_rows')}"
+        )
+    reason = "asked for"
+    if count == n:
+        reason = "all rows"
+    elif count == here:
+        reason = "all rows in memory"
+    return RowPlan(order, n, reason, precise=asked == "auto", deadline=deadline)
 
 
 @dataclass(frozen=True)
