@@ -41,7 +41,7 @@ PARTS = {
          "methods/test_row_groups.py"],
     ),
     "blocks": (
-        ["transports/blocks.py"],
+        ["transports/blocks.py", "_estimates/within_units.py"],
         ["transports/test_blocks.py", "methods/test_units.py", "transports/test_sources.py",
          "transports/test_seeds_of_donors.py", "test_change.py"],
     ),

@@ -16,16 +16,11 @@ from sklearn.linear_model import LinearRegression, Ridge
 import dfi
 from dfi._data.columns import Column
 from dfi._data.weights import Weights
+from dfi._estimates.within_units import RARE, rare_levels, within_units
 from dfi._models.prepare import prepare
 from dfi.methods.disentangled import Disentangled
 from dfi.transports import Gaussian
-from dfi.transports.blocks import (
-    RARE,
-    BlockTransport,
-    _linear_part,
-    rare_levels,
-    within_units,
-)
+from dfi.transports.blocks import BlockTransport, _linear_part
 
 SIZES = (3, 2, 1, 2)
 PLACES = np.split(np.arange(sum(SIZES)), np.cumsum(SIZES)[:-1])

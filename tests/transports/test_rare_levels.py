@@ -11,7 +11,7 @@ from sklearn.preprocessing import OneHotEncoder
 import dfi
 from dfi._data.columns import Column
 from dfi._data.moments import MomentsOf
-from dfi.transports import blocks
+from dfi._estimates import within_units
 
 pytestmark = pytest.mark.filterwarnings("ignore::dfi.warnings.ManyLevelsWarning")
 
@@ -36,7 +36,7 @@ def shares(X, y, estimator, **options):
 @pytest.mark.parametrize("rare", [0.003, 0.01, 0.03, 0.1, 1.0])
 @pytest.mark.parametrize("estimator", ["linear", "ridge"])
 def test_a_city_that_tells_a_distance_has_no_score_of_its_own(monkeypatch, rare, estimator):
-    monkeypatch.setattr(blocks, "RARE", rare)
+    monkeypatch.setattr(within_units, "RARE", rare)
     found = shares(*trips(), estimator, cv=3)
     assert abs(found["city"]) < 0.02
     assert abs(found["km"]) < 0.02
@@ -68,9 +68,9 @@ def test_scores_of_informative_levels_are_those_without_pooling(monkeypatch, rar
     X = pd.DataFrame({"city": [f"c{k}" for k in city], "km": km, "a": rng.normal(size=n)})
     y = X["a"] + km + (effect + place)[city] + rng.normal(size=n)
     options = {"cv": 3, "sample_weight": rng.integers(1, 4, n) if weighted else None}
-    monkeypatch.setattr(blocks, "RARE", 0.0)
+    monkeypatch.setattr(within_units, "RARE", 0.0)
     truth = shares(X, y, "linear", **options)
-    monkeypatch.setattr(blocks, "RARE", rare)
+    monkeypatch.setattr(within_units, "RARE", rare)
     found = shares(X, y, "linear", **options)
     assert truth["city"] > 0.3
     assert list(found.values()) == pytest.approx(list(truth.values()), abs=0.02)
@@ -86,7 +86,7 @@ def test_levels_that_hold_nothing_of_others_stay_pooled():
     assert fitted.diagnostics["pooled_levels"]["columns"] == ("label", "other")
     share = X["label"].value_counts(normalize=True)
     # two in a hundred of the 8 pairs are beyond chance
-    assert fitted.diagnostics["blocks"]["label"] <= max(1, np.sum(share >= blocks.RARE)) + 1
+    assert fitted.diagnostics["blocks"]["label"] <= max(1, np.sum(share >= within_units.RARE)) + 1
 
 
 def test_levels_of_two_categories_that_tell_each_other_cancel(monkeypatch):
@@ -106,9 +106,9 @@ def test_levels_of_two_categories_that_tell_each_other_cancel(monkeypatch):
 
     y = model(X) + rng.normal(size=n)
     options = {"cv": "prefit", "form": "loco", "integration": dfi.Quadrature(donors=16)}
-    monkeypatch.setattr(blocks, "RARE", 0.0)
+    monkeypatch.setattr(within_units, "RARE", 0.0)
     truth = shares(X, y, model, **options)
-    monkeypatch.setattr(blocks, "RARE", 0.03)
+    monkeypatch.setattr(within_units, "RARE", 0.03)
     found = shares(X, y, model, **options)
     assert list(found.values()) == pytest.approx(list(truth.values()), abs=0.05)
 
@@ -148,9 +148,9 @@ def test_sums_over_rows_find_the_same_coordinates():
         *(Column(n, n, "real", (), (count + k,)) for k, n in enumerate(["km", "air", "late"])),
     )
     mass, constant = np.ones(1000), np.zeros(matrix.shape[1], dtype=bool)
-    here = blocks.within_units(matrix, mass / 1000, constant, columns, 1000.0)
+    here = within_units.within_units(matrix, mass / 1000, constant, columns, 1000.0)
     moments = MomentsOf(matrix.mean(axis=0)).of(matrix, mass, np.arange(1000))
-    there = blocks.units_of_moments(moments, constant, columns, 1000.0)
+    there = within_units.units_of_moments(moments, constant, columns, 1000.0)
     ours, theirs = here.blocks[0], there.blocks[0]
     assert ours.held == theirs.held == ((1, 1), (2, 1))
     centred = one_hot - one_hot.mean(axis=0)
@@ -159,6 +159,8 @@ def test_sums_over_rows_find_the_same_coordinates():
     )
     # rows of fewer take the same directions
     kept = np.arange(1000) < 900
-    refit = blocks.within_units(matrix[kept], mass[kept] / 900, constant, columns, 900.0, like=here)
+    refit = within_units.within_units(
+        matrix[kept], mass[kept] / 900, constant, columns, 900.0, like=here
+    )
     assert refit.blocks[0].held == ours.held
     assert refit.blocks[0].rare == ours.rare

@@ -16,9 +16,9 @@ from dfi._data.source import MatrixSource, RowBlock, RowSource
 from dfi._data.table import read_table
 from dfi._data.weights import Weights
 from dfi._estimates.cells import CELLS, LawCellsOf, cell_edges, lowered
+from dfi._estimates.rows import Sampled, Sums
 from dfi._lines.base import Reference
 from dfi.transports import Copula, Gaussian, Semicontinuous
-from dfi.transports import gaussian as linear
 from dfi.transports.base import Layout
 from dfi.transports.blocks import BlockTransport
 
@@ -300,7 +300,7 @@ def test_a_refit_of_other_coordinates_has_a_law_of_its_own(large):
     without = TicketGroups(np.random.SeedSequence(4), 5), 3
     refit = design.fit_matrix(table.matrix[:, fewer], weights, table.constant[fewer])
     source = MatrixSource(table.matrix[:, fewer], weights)
-    sums = linear._Sums(source, linear._Sampled.of(source), moments=None, without=without)
+    sums = Sums(source, Sampled.of(source), moments=None, without=without)
     found = design._with_counted_law(refit, sums, like)
     kept = np.flatnonzero(without[0](np.arange(N)) != 3)
     direct = LawCellsOf(refit, found.edges).of(

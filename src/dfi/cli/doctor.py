@@ -24,6 +24,7 @@ from dfi._data.outcome import Outcome
 from dfi._data.source import LARGE_ROWS
 from dfi._data.table import Table, refused_columns
 from dfi._data.text import find_dates
+from dfi._estimates.within_units import RARE, rare_levels
 from dfi._models.crossfit import MOST_SPLITS
 from dfi._models.prepare import prepare
 from dfi._scoring.forms import CROSSED
@@ -35,7 +36,6 @@ from dfi.methods.disentangled import Disentangled, Plan
 from dfi.methods.expected import expected_seconds
 from dfi.results.numbers import percent
 from dfi.results.views import shorten
-from dfi.transports.blocks import RARE, rare_levels
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -24,16 +24,14 @@ import copy
 import math
 from abc import abstractmethod
 from dataclasses import dataclass, replace
-from functools import cached_property
-from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple, TypeVar
 
 import numpy as np
 
 from dfi._data import source as rows_in_blocks
-from dfi._data.levels import constant_columns
-from dfi._data.moments import GroupedMomentsOf, Moments, MomentsOf, RowGroups
-from dfi._data.source import SAMPLE_ROWS, SAMPLE_SEED, MatrixSource, RowSource
-from dfi._estimates.cells import CellsWithoutOf, Encoder, LawCellsOf, cell_edges, lowered
+from dfi._data.moments import GroupedMomentsOf, MomentsOf, RowGroups
+from dfi._data.source import MatrixSource, RowSource
+from dfi._estimates.cells import CellsWithoutOf, LawCellsOf, cell_edges, lowered
 from dfi._estimates.components import (
     RELATIVE_FLOOR,
     Components,
@@ -46,10 +44,7 @@ from dfi._estimates.covariance import (
     Coordinates,
     CovarianceKind,
     Estimated,
-    FourthPowersOf,
     Rank,
-    RowCoordinates,
-    SummedCoordinates,
     System,
     block_eigensystem,
     component_ranks,
@@ -57,9 +52,9 @@ from dfi._estimates.covariance import (
     latent_spread,
     ledoit_wolf,
     places,
-    row_keys,
 )
-from dfi._estimates.margins import count_rows
+from dfi._estimates.rows import Rows, Sampled, Sums
+from dfi._estimates.within_units import WithinUnits, whitened_by
 from dfi._lines.base import LineModel, Reference, ReferenceKind
 from dfi._lines.linked import before_map
 from dfi._parameters import check, validated_fields
@@ -75,10 +70,6 @@ from dfi.transports.base import FittedTransport, Layout, Transport
 from dfi.transports.blocks import (
     BlockAttribution,
     BlockTransport,
-    WithinUnits,
-    units_of_moments,
-    whitened_by,
-    within_units,
 )
 from dfi.transports.straight import Attributed, StraightTransport
 
@@ -89,7 +80,7 @@ if TYPE_CHECKING:
     from dfi._data.weights import Weights
     from dfi._lines.choose import Quadrature
     from dfi._scoring.lines import LineScores
-    from dfi._types import Bools, Floats, Ints, Plain
+    from dfi._types import Floats, Ints, Plain
 
 
 @dataclass(frozen=True)
@@ -354,7 +345,7 @@ class _LinearDesign(Whitening):
     ) -> LinearTransport | BlockTransport:
         if is_summed(len(matrix), layout.like):
             return self._fit_sums(MatrixSource(matrix, weights), layout)
-        rows = _Rows(matrix, weights)
+        rows = Rows(matrix, weights)
         found = self._without_law(rows, layout)
         return found.with_law(self._law(found, rows))
 
@@ -379,21 +370,21 @@ class _LinearDesign(Whitening):
         if not is_summed(source.n_rows, layout.like):
             yield from super().refits(source, groups, layout)
             return
-        sample = _Sampled.of(source)
+        sample = Sampled.of(source)
         each = source.reduce(
             GroupedMomentsOf(sample.pivot, groups), "moments without each group"
         ).without_each()
         for g, moments in enumerate(each):
-            sums = _Sums(source, sample, moments, without=(groups, g))
+            sums = Sums(source, sample, moments, without=(groups, g))
             yield self._with_counted_law(self._without_law(sums, layout), sums, layout.like)
 
     def _fit_sums(self, source: RowSource, layout: Layout) -> LinearTransport | BlockTransport:
-        sample = _Sampled.of(source)
-        sums = _Sums(source, sample, source.reduce(MomentsOf(sample.pivot), "moments"))
+        sample = Sampled.of(source)
+        sums = Sums(source, sample, source.reduce(MomentsOf(sample.pivot), "moments"))
         return self._with_counted_law(self._without_law(sums, layout), sums, layout.like)
 
     def _with_counted_law(
-        self, found: LinearTransport | BlockTransport, sums: _Sums, like: FittedTransport | None
+        self, found: LinearTransport | BlockTransport, sums: Sums, like: FittedTransport | None
     ) -> LinearTransport | BlockTransport:
         """Return a transport with the law of all rows; that of ``like`` where a refit may keep it.
 
@@ -417,12 +408,12 @@ class _LinearDesign(Whitening):
 
     def by_column(self, matrix: Floats, weights: Weights, layout: Layout) -> LinearTransport:
         """Fit the transport to rows, whitened by column, whatever the units."""
-        rows, active = _Rows(matrix, weights), np.flatnonzero(~layout.constant)
+        rows, active = Rows(matrix, weights), np.flatnonzero(~layout.constant)
         kept = _selected(layout.like)
         found = self._whitened(*rows.of_columns(active), active, layout.columns, kept)
         return found.with_law(self._law(found, rows))
 
-    def _law(self, found: LinearTransport | BlockTransport, rows: _Rows) -> Reference:
+    def _law(self, found: LinearTransport | BlockTransport, rows: Rows) -> Reference:
         """Return the law of the latent coordinates, random part of the kernel included."""
         if self.coupling()[0] != "empirical":
             return found.reference
@@ -435,7 +426,7 @@ class _LinearDesign(Whitening):
             np.outer(offset_weights, mass).ravel(),
         )
 
-    def _without_law(self, rows: _Rows | _Sums, layout: Layout) -> LinearTransport | BlockTransport:
+    def _without_law(self, rows: Rows | Sums, layout: Layout) -> LinearTransport | BlockTransport:
         columns, like, active = layout.columns, layout.like, np.flatnonzero(~layout.constant)
         known = like.inner if isinstance(like, BlockTransport) else None
         single, inner = layout.single or known is not None, None
@@ -716,167 +707,6 @@ def _selected(like: FittedTransport | None) -> Selected:
     if like is None:
         return Selected()
     return Selected(like.labels, like.missed, like.correlations.ranks)
-
-
-@dataclass(frozen=True, eq=False)
-class _Sampled:
-    """A random sample of a source's rows and their places, those without weight left out."""
-
-    places: Ints
-    rows: Floats
-    share: Floats
-
-    @classmethod
-    def of(cls, source: RowSource) -> _Sampled:
-        places, rows, weights = source.sample(SAMPLE_ROWS, np.random.SeedSequence(SAMPLE_SEED))
-        counted = weights.values > 0
-        if not counted.any():
-            # the few rows with weight may not be among them
-            return cls(places, rows, np.full(len(rows), 1.0 / len(rows)))
-        rows, mass = rows[counted], weights.values[counted]
-        return cls(places[counted], rows, mass / mass.sum())
-
-    def distinct(self, without: tuple[RowGroups, int] | None) -> int:
-        """Return how many rows differ, those of one group left out where it is given."""
-        rows = self.rows
-        if without is not None:
-            rows = rows[without[0](self.places) != without[1]]
-        return int(np.unique(row_keys(rows)).size)
-
-    @cached_property
-    def pivot(self) -> Floats:
-        return np.asarray(self.share @ self.rows)
-
-
-@dataclass(frozen=True, eq=False)
-class _Standardized:
-    """Rows whitened within units, or some of their columns, centred and over a scale."""
-
-    center: Floats
-    scale: Floats
-    active: Ints | None
-    inner: WithinUnits | None = None
-
-    def encode(self, matrix: Floats) -> Floats:
-        rows = matrix if self.inner is None else self.inner.encode(matrix)
-        rows = rows if self.active is None else rows[:, self.active]
-        return np.asarray((rows - self.center) / self.scale)
-
-
-Centred: TypeAlias = "tuple[Callable[[Floats], Coordinates], Floats, Floats]"
-"""Centred columns over a scale, the mean of all columns, and the deviation of those."""
-
-
-@dataclass(frozen=True, eq=False)
-class _Rows:
-    """Rows in memory."""
-
-    matrix: Floats
-    weights: Weights
-
-    @property
-    def size(self) -> float:
-        return count_rows(self.weights)
-
-    @property
-    def share(self) -> Floats:
-        return np.asarray(self.weights.values / self.weights.values.sum())
-
-    def within(
-        self, constant: Bools, columns: Sequence[Column], like: WithinUnits | None, *, single: bool
-    ) -> WithinUnits | None:
-        return within_units(
-            self.matrix, self.share, constant, columns, self.size, single=single, like=like
-        )
-
-    def of_columns(self, active: Ints) -> Centred:
-        share = self.share
-        center = share @ self.matrix
-        centred = self.matrix[:, active] - center[active]
-        deviation = np.sqrt(share @ centred**2)
-        return lambda scale: RowCoordinates(centred / scale, self.weights), center, deviation
-
-    def of_units(self, inner: WithinUnits) -> Centred:
-        whitened = _Rows(inner.encode(self.matrix), self.weights)
-        return whitened.of_columns(np.arange(len(inner.owner)))
-
-    def standardized(self, active: Ints) -> tuple[Coordinates, Floats, Floats]:
-        """Return the active columns at unit variance, the mean and the deviation of all."""
-        share = self.share
-        center = share @ self.matrix
-        deviation = np.sqrt(share @ (self.matrix - center) ** 2)
-        deviation[constant_columns(self.matrix[share > 0])] = 0.0
-        rows = ((self.matrix - center) / np.where(deviation > 0, deviation, 1.0))[:, active]
-        return RowCoordinates(rows, self.weights), center, deviation
-
-
-@dataclass(frozen=True, eq=False)
-class _Sums:
-    """The moments of a source's rows, or of those ``without`` a group, with a sample of them."""
-
-    source: RowSource
-    sample: _Sampled
-    moments: Moments
-    without: tuple[RowGroups, int] | None = None
-
-    @property
-    def size(self) -> float:
-        return self.moments.size(self.source.kind)
-
-    def coordinates(self, deviations: Floats, encoder: Encoder) -> SummedCoordinates:
-        source, sample, without = self.source, self.sample, self.without
-
-        def fourth(some: Sequence[slice | Ints]) -> list[float]:
-            found = source.reduce(FourthPowersOf(encoder, tuple(some), without), "fourth moments")
-            return [float(each) for each in found.values / found.mass]
-
-        return SummedCoordinates(
-            deviations,
-            self.size,
-            self.moments.total(source.kind),
-            lambda: (encoder.encode(sample.rows), sample.share),
-            fourth,
-            sample.distinct(without),
-        )
-
-    def within(
-        self, constant: Bools, columns: Sequence[Column], like: WithinUnits | None, *, single: bool
-    ) -> WithinUnits | None:
-        return units_of_moments(
-            self.moments, constant, columns, self.size, single=single, like=like
-        )
-
-    def of_columns(self, active: Ints) -> Centred:
-        mean, deviations = self.moments.mean, self.moments.deviations[:, active]
-        return (
-            lambda scale: self.coordinates(
-                deviations / scale, _Standardized(mean[active], scale, active)
-            ),
-            mean,
-            np.sqrt(np.sum(deviations**2, axis=0)),
-        )
-
-    def of_units(self, inner: WithinUnits) -> Centred:
-        deviations = np.hstack(
-            [self.moments.deviations[:, b.positions] @ b.encoder for b in inner.blocks]
-        )
-        center = np.zeros(deviations.shape[1])
-        return (
-            lambda scale: self.coordinates(
-                deviations / scale, _Standardized(center, scale, None, inner)
-            ),
-            center,
-            np.sqrt(np.sum(deviations**2, axis=0)),
-        )
-
-    def standardized(self, active: Ints) -> tuple[Coordinates, Floats, Floats]:
-        deviation = np.sqrt(np.sum(self.moments.deviations**2, axis=0))
-        deviation[self.moments.constant] = 0.0
-        scale, mean = np.where(deviation > 0, deviation, 1.0)[active], self.moments.mean
-        rows = self.coordinates(
-            self.moments.deviations[:, active] / scale, _Standardized(mean[active], scale, active)
-        )
-        return rows, mean, deviation
 
 
 def is_summed(n_rows: int, like: FittedTransport | None = None) -> bool:
