@@ -234,7 +234,7 @@ def test_blocks_of_one_column_are_the_plain_method(monkeypatch):
                     design = Gaussian(components=None, shrinkage=shrinkage, reference=reference)
                     key = type(model).__name__, form, shrinkage, reference
                     results[key] = explained(X, y, model, transport=design, form=form)
-    import dfi.transports.gaussian as home
+    import dfi._estimates.rows as home
 
     own = home.within_units
 

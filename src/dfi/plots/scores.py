@@ -66,7 +66,7 @@ def importance_data(
     if share_table(result):
         shares = views.share_columns(result, level=level, simultaneous=simultaneous)
         columns = {"feature": columns.pop("feature"), **shares, **columns}
-    return style.take(columns, order_of(result)[: views.count_of(top, len(result.names))])
+    return style.take(columns, order_of(result)[:top])
 
 
 @validated

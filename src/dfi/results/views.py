@@ -114,15 +114,7 @@ def ranking(scores: Floats) -> Ints:
 
 
 def leading(scores: Floats, top: int | None) -> Ints:
-    return ranking(scores)[: count_of(top, len(scores))]
-
-
-def count_of(top: int | None, n_units: int) -> int:
-    if top is None:
-        return n_units
-    if isinstance(top, bool) or not isinstance(top, (int, np.integer)) or top < 1:
-        raise ValueError(f"top must be a whole number of 1 or more, or None, got {top!r}")
-    return int(top)
+    return ranking(scores)[:top]
 
 
 def unit_columns(
