@@ -26,6 +26,15 @@ LATE = 0.15
 low: parts of real tables with less cover as often as those whose curve is flat."""
 
 
+def learned(
+    models: Scores, smaller: Scores, membership: Floats, task: Task
+) -> tuple[dict[str, object], Finding]:
+    """Return what models of more rows bring: the curve of each score, and that of their sum."""
+    curve = learning_curve(models.known, smaller, membership, task)
+    state = learning_state(models, smaller, task.weights, task.fits.halvings)
+    return {"learning_curve": curve, "learning": state}, learning(state)
+
+
 def learning_curve(
     models: Scores, smaller: Scores, membership: Floats, task: Task
 ) -> dict[str, object]:

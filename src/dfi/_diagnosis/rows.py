@@ -167,6 +167,25 @@ def grouped_rows(fits: Fits) -> Finding | None:
     return None
 
 
+def limits_of_rows(
+    transport: FittedTransport,
+    scores: Scores,
+    membership: Floats,
+    parts: Floats | None,
+    task: Task,
+    totals: Totals | None,
+) -> list[Finding]:
+    """Report rows that are few or belong together; rows that rule where totals were checked."""
+    fits = task.fits
+    few = (small_sample(fits, task.form), two_folds(fits, totals), grouped_rows(fits))
+    found = [finding for finding in few if finding is not None]
+    if totals is None:
+        return found
+    ruled = ruling_rows(scores, membership, parts, task)
+    told = {name for finding in ruled for name in finding.about}
+    return [*found, *ruled, *ruling_cells(transport, scores.rows, task, told)]
+
+
 RULES, WORTH_NAMING = 0.5, 0.05
 """Part of a squared influence above which one row dominates a score or a share, and the smallest
 score or share, as a part of the whole, that is checked."""

@@ -18,7 +18,6 @@ from dfi._data.source import MatrixSource
 from dfi._learners.stack import SuperLearner
 from dfi._learners.temperature import TemperatureScaled
 from dfi._models.adapters import as_model
-from dfi._models.censoring import concordance
 from dfi._models.cluster import cluster_fit, cluster_split, is_cluster_learner, local_twin
 from dfi._models.crossfit import (
     HALVINGS,
@@ -56,14 +55,14 @@ from dfi._models.predictor import (
     refuse_nondeterministic,
     warn_of_classes,
 )
-from dfi._models.quality import combined_quality, regression_quality
+from dfi._models.quality import combined_quality, judged
 from dfi._models.seeds import Seeds
 from dfi._parameters import TABLE, InvalidParameterError, argument, worded
 from dfi._progress import progress_bar
-from dfi.losses import BRIER, LOG_LOSS, SQUARED_ERROR
+from dfi.losses import LOG_LOSS, SQUARED_ERROR
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Hashable, Iterable, Mapping
 
     from dfi._data.outcome import Outcome
     from dfi._data.problem import Data, Units
@@ -644,32 +643,7 @@ class Fits:
             names = [member.name for member in self.outcome.members]
             parts = [member.quality for member in self.members]
             return combined_quality(dict(zip(names, parts, strict=True)))
-        return self.judged([(fold.test, self.predictions[fold.test]) for fold in self.folds])
-
-    def judged(self, predictions: Sequence[tuple[Ints, Floats]]) -> Quality:
-        """Return the held-out quality; several classes share one warning."""
-        if self.described is not None:
-            # a working response says nothing of how well classes are told apart
-            chances = [(rows, 1.0 / (1.0 + np.exp(-margin))) for rows, margin in predictions]
-            y = self.described.values
-            return regression_quality(chances, y, self.weights, prefit=True, loss=BRIER)
-        found = regression_quality(
-            predictions,
-            self.data.y,
-            self.weights,
-            prefit=self.prefit,
-            loss=self.loss,
-            warns=not self.member,
-            effect=bool(self.outcome.effect),
-        )
-        survival = self.outcome.survival
-        if survival is None:
-            return found
-        rows = np.concatenate([rows for rows, _ in predictions])
-        values = np.concatenate([values for _, values in predictions])
-        counted = self.weights.values[rows]
-        in_order = concordance(values, survival.times.take(rows), survival.horizon, counted)
-        return replace(found, concordance=in_order, integrated_brier=survival.brier)
+        return judged(self, [(fold.test, self.predictions[fold.test]) for fold in self.folds])
 
     def require_one_split(self) -> None:
         if len(self.repeats) > 1:

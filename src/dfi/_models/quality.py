@@ -13,13 +13,14 @@ explained for counts.
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from scipy.stats import norm
 
 from dfi._findings import Finding, skill_text, warn_of
+from dfi._models.censoring import concordance
 from dfi._parameters import worded
 from dfi.losses import BRIER, LOG_LOSS, SQUARED_ERROR, Loss
 
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from dfi._data.weights import Weights
+    from dfi._models.fits import Fits
     from dfi._types import Floats, Ints, Plain
 
 MOST_BINS = 10
@@ -215,6 +217,32 @@ def averaged(predictions: Sequence[tuple[Ints, Floats]]) -> list[tuple[Ints, Flo
         rows[key] = test
         values.setdefault(key, []).append(value)
     return [(rows[key], np.asarray(np.mean(values[key], axis=0))) for key in rows]
+
+
+def judged(fits: Fits, predictions: Sequence[tuple[Ints, Floats]]) -> Quality:
+    """Return the held-out quality; several classes share one warning."""
+    if fits.described is not None:
+        # a working response says nothing of how well classes are told apart
+        chances = [(rows, 1.0 / (1.0 + np.exp(-margin))) for rows, margin in predictions]
+        y = fits.described.values
+        return regression_quality(chances, y, fits.weights, prefit=True, loss=BRIER)
+    found = regression_quality(
+        predictions,
+        fits.data.y,
+        fits.weights,
+        prefit=fits.prefit,
+        loss=fits.loss,
+        warns=not fits.member,
+        effect=bool(fits.outcome.effect),
+    )
+    survival = fits.outcome.survival
+    if survival is None:
+        return found
+    rows = np.concatenate([rows for rows, _ in predictions])
+    values = np.concatenate([values for _, values in predictions])
+    counted = fits.weights.values[rows]
+    in_order = concordance(values, survival.times.take(rows), survival.horizon, counted)
+    return replace(found, concordance=in_order, integrated_brier=survival.brier)
 
 
 def regression_quality(

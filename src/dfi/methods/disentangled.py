@@ -14,20 +14,14 @@ from dfi._data.problem import covering, group_blocks
 from dfi._data.source import sampled_places
 from dfi._diagnosis.checks import explain_diagnostics, joined_checks
 from dfi._diagnosis.fidelity import keeping_variance
-from dfi._diagnosis.learning import (
-    calibration,
-    calibration_of,
-    learning,
-    learning_curve,
-    learning_state,
-)
-from dfi._diagnosis.rows import grouped_rows, ruling_cells, ruling_rows, small_sample, two_folds
+from dfi._diagnosis.learning import calibration, calibration_of, learned
+from dfi._diagnosis.rows import limits_of_rows
 from dfi._findings import warn_of
 from dfi._latent.walks import Parts, explained_parts
 from dfi._lines.choose import Quadrature
 from dfi._models.crossfit import split_variance
 from dfi._models.predictor import UnpredictedError
-from dfi._models.quality import averaged
+from dfi._models.quality import averaged, judged
 from dfi._parameters import argument, validated_fields, worded
 from dfi._progress import telling_bar
 from dfi._scoring.forms import CROSSED, Stretch
@@ -481,24 +475,16 @@ class Disentangled(Method):
         if fits.data.joint:
             specification["group_scores"] = "shapley" if self.additive else "joint"
         if extrapolates:
-            diagnostics["learning_curve"] = learning_curve(
-                of_models.known, of_smaller, membership, task
-            )
-            state = learning_state(of_models, of_smaller, weights, fits.halvings)
-            diagnostics["learning"] = state
-            findings.append(learning(state))
+            curves, finding = learned(of_models, of_smaller, membership, task)
+            diagnostics |= curves
+            findings.append(finding)
         calibrated = calibration_of(scores, membership, task)
         if calibrated is not None:
             diagnostics["calibration"] = calibrated
             findings.append(calibration(calibrated))
         findings += fits.outcome.findings
-        few = (small_sample(fits, form), two_folds(fits, checked), grouped_rows(fits))
-        findings += [finding for finding in few if finding is not None]
-        if self.diagnose:
-            of_rows = None if parts is None else parts.attributed
-            ruled = ruling_rows(scores, membership, of_rows, task)
-            told = {name for finding in ruled for name in finding.about}
-            findings += [*ruled, *ruling_cells(transport, scores.rows, task, told)]
+        of_rows = None if parts is None else parts.attributed
+        findings += limits_of_rows(transport, scores, membership, of_rows, task, checked)
         warn_of(findings)
         diagnostics["findings"] = [finding.as_dict() for finding in findings]
         if stretch is not None:
@@ -569,7 +555,7 @@ def _part(
     unrelated = np.zeros(len(owned), dtype=np.bool_)
     if scores.unread is not None:
         unrelated = ~degenerate & ((~scores.unread).astype(np.float64) @ membership == 0)
-    quality = fits.judged(averaged(scores.predictions))
+    quality = judged(fits, averaged(scores.predictions))
     shared: dict[str, Any] = {
         "rows": scores.rows,
         "names": task.names[: membership.shape[1]],
