@@ -5,11 +5,19 @@ import numpy as np
 import pytest
 from joblib import delayed
 from sklearn.ensemble import HistGradientBoostingRegressor
+from sklearn.linear_model import LinearRegression
 from threadpoolctl import threadpool_limits
 
 import dfi
 from dfi._models.parallel import in_parallel
-from dfi._threads import allowed_threads, machine_threads, threads_allowed
+from dfi._threads import (
+    allowed_threads,
+    blas_of_caller,
+    machine_threads,
+    single_blas_thread,
+    thread_pools,
+    threads_allowed,
+)
 
 
 def seen(n_tasks, n_jobs, **options):
@@ -54,3 +62,60 @@ def test_threads_of_a_fitted_model_do_not_change_a_bit(monkeypatch):
         dfi.explain(sample.X, sample.y, model, cv="prefit", n_jobs=n_jobs) for n_jobs in (1, 3)
     )
     np.testing.assert_array_equal(alone.influence, together.influence)
+
+
+def blas_threads():
+    pools = thread_pools().lib_controllers
+    return {pool.num_threads for pool in pools if pool.user_api == "blas"}
+
+
+@pytest.fixture
+def three_blas_threads():
+    with threadpool_limits(limits=3, user_api="blas"):
+        if blas_threads() != {3}:
+            pytest.skip("this BLAS has no number of threads")
+        yield
+
+
+class Noting(LinearRegression):
+    """A model that notes how many threads linear algebra has."""
+
+    def fit(self, X, y):
+        self.fitting_ = blas_threads()
+        return super().fit(X, y)
+
+    def predict(self, X):
+        self.predicting_ = blas_threads()
+        return super().predict(X)
+
+
+@pytest.mark.usefixtures("three_blas_threads")
+def test_linear_algebra_has_one_thread_but_not_where_a_model_is_fitted():
+    sample = dfi.datasets.m1(120, d=4)
+    model = Noting().fit(sample.X, sample.y)
+    dfi.explain(sample.X, sample.y, model, cv="prefit", n_jobs=1)
+    assert model.predicting_ == {1}
+    assert blas_threads() == {3}
+    fitted = []
+    Noting.fit, plain = lambda self, X, y: fitted.append(plain(self, X, y)) or self, Noting.fit
+    try:
+        dfi.explain(sample.X, sample.y, Noting(), cv=2, n_jobs=1)
+    finally:
+        Noting.fit = plain
+    assert fitted
+    assert all(one.fitting_ == {3} for one in fitted)
+    assert blas_threads() == {3}
+
+
+@pytest.mark.usefixtures("three_blas_threads")
+def test_limits_of_linear_algebra_nest():
+    with single_blas_thread():
+        with single_blas_thread(), blas_of_caller():
+            assert blas_threads() == {3}
+        assert blas_threads() == {1}
+        with blas_of_caller():
+            assert blas_threads() == {3}
+        assert blas_threads() == {1}
+    assert blas_threads() == {3}
+    with blas_of_caller():
+        assert blas_threads() == {3}

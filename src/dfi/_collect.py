@@ -18,6 +18,7 @@ from dfi._models.fits import Cache, Fits
 from dfi._models.learners import no_learner_of
 from dfi._parameters import argument, one_of
 from dfi._progress import progress_bar
+from dfi._threads import single_blas_thread
 from dfi.inference.influence import InfluenceRows
 from dfi.methods.base import (
     Method,
@@ -91,6 +92,7 @@ class FittedSource:
                 y = np.log(np.nan_to_num(rest) + max(floor, np.finfo(float).tiny))
         return found
 
+    @single_blas_thread()
     def local(
         self,
         rows: object = None,
@@ -143,6 +145,7 @@ class FittedSource:
             library=fits.table.library,
         )
 
+    @single_blas_thread()
     def keep(self, share: float, level: float) -> KeepList:
         fits = self.fits
         if fits.outcome.distribution is not None:
@@ -185,6 +188,7 @@ class FittedSource:
             library=fits.table.library,
         )
 
+    @single_blas_thread()
     def interactions(
         self, pairs: Sequence[tuple[int, int]] | None, leading: Ints, top: int
     ) -> Interactions:
@@ -228,6 +232,7 @@ class FittedSource:
         latent = made(found.latent, found.latent_whole, np.zeros(len(found.names)), None)
         return made(found.attributed, found.whole, found.own, latent)
 
+    @single_blas_thread()
     def split(self, names: tuple[str, ...], parts: InfluenceRows) -> Split:
         fits = self.fits
         found = split_rows(fits, self.method)
@@ -352,6 +357,7 @@ def _explains(fits: Fits, *, on_margin: bool) -> str:
     return f"the predicted {outcome.name or 'outcome'}"
 
 
+@single_blas_thread()
 def importances(
     fits: Fits, method: Method, level: float, *, keep_rows: bool = False
 ) -> dict[str, Importance]:

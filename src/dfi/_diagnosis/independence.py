@@ -23,6 +23,7 @@ from scipy.special import ndtr
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.metrics import roc_auc_score
 
+from dfi._threads import thread_pools
 from dfi.transports.potential import pair_dependence
 
 if TYPE_CHECKING:
@@ -174,11 +175,12 @@ def _area(
             random_state=0,
         )  # fmt: skip
         which = np.repeat([1, 0], [len(part) for part in train])
-        model.fit(_of_pairs(np.vstack(train), chosen), which)
+        # on few rows threads wait for each other more than they work
+        with thread_pools().limit(limits=1, user_api="openmp"):
+            model.fit(_of_pairs(np.vstack(train), chosen), which)
+            found = model.decision_function(_of_pairs(np.vstack(test), chosen))
         which = np.repeat([1, 0], [len(part) for part in test])
-        areas.append(
-            roc_auc_score(which, model.decision_function(_of_pairs(np.vstack(test), chosen)))
-        )
+        areas.append(roc_auc_score(which, found))
         if areas[0] < far:
             break
     return float(np.mean(areas))

@@ -27,7 +27,7 @@ from sklearn.utils.validation import (
     validate_data,
 )
 
-from dfi._threads import thread_pools
+from dfi._threads import single_blas_thread
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -84,7 +84,7 @@ class Member(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         weight = _check_sample_weight(sample_weight, rows, dtype=np.float64)
         # products of matrices may differ in their last digit with the number of threads, and the
         # steps of a search would carry that digit forward
-        with thread_pools().limit(limits=1, user_api="blas"):
+        with single_blas_thread():
             return self._fit_rows(rows, np.asarray(target, dtype=float), weight)
 
     def predict(self, X: ArrayLike) -> Floats:

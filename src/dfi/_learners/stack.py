@@ -52,7 +52,7 @@ from dfi._learners.linked import (
 from dfi._learners.network import BentHingeNetwork
 from dfi._learners.quadratic import BoundedRidge, QuadraticRidge
 from dfi._learners.weighted import weight_arguments
-from dfi._threads import thread_pools
+from dfi._threads import single_blas_thread
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -221,7 +221,7 @@ class SuperLearner(RegressorMixin, BaseEstimator):
             self, X, y, y_numeric=True, dtype=np.float64, ensure_min_samples=2
         )
         # products of matrices may differ in their last digit with the number of threads
-        with thread_pools().limit(limits=1, user_api="blas"):
+        with single_blas_thread():
             return self._fit_rows(rows, np.asarray(target, dtype=float), sample_weight, survival)
 
     def _fit_rows(

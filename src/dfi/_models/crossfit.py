@@ -31,7 +31,7 @@ from dfi._models.predictor import (
     rows_seen,
 )
 from dfi._parameters import TABLE, TARGET, argument
-from dfi._threads import thread_pools
+from dfi._threads import blas_of_caller, single_blas_thread, thread_pools
 from dfi.warnings import ExtrapolationWarning, warn
 
 if TYPE_CHECKING:
@@ -259,7 +259,7 @@ def cross_fit(
     elif not weigh:
         chosen = [tuple(predictors[k] for k in use.sets) for use in training.uses]
     else:
-        with thread_pools().limit(limits=1, user_api="blas"):
+        with single_blas_thread():
             known = _weights(training, predictors, data) if weights is None else weights
         chosen = [
             tuple(_weighted(predictors[k], known[use.split, use.fold]) for k in use.sets)
@@ -411,6 +411,7 @@ def fit_model(
         with (
             interrupts_raised(),
             thread_pools().limit(limits=threads, user_api="openmp"),
+            blas_of_caller(),
             # weights are handed on by name, in workers as here, whatever the caller has set
             config_context(enable_metadata_routing=False),
         ):
