@@ -106,3 +106,12 @@ def test_dependence_takes_levels_and_refuses_groups():
 def test_other_kinds_are_refused_by_name():
     with pytest.raises(ValueError, match="unknown plot 'waterfal'; did you mean 'waterfall'"):
         build().plot("waterfal")
+
+
+def test_labels_of_a_category_fit_beside_its_name():
+    local = build(n=20)
+    local.features["f9"][:] = np.resize([f"label {k} of many" for k in range(4)], 20)
+    labels = [text.get_text() for text in plots.beeswarm(local).get_yticklabels()]
+    (label,) = [text for text in labels if text.startswith("f9")]
+    assert label.count("…") == 3  # of both labels, and between them
+    assert len(label) <= 40

@@ -395,6 +395,19 @@ def test_alarms_come_first_and_noise_stands_beside_the_chart(build):
     assert {"serious": True, "text": summary["trust"]["sentences"][0]} in notes
 
 
+def test_a_remedy_of_several_findings_is_told_once(build):
+    result = with_checks(build, floor=0.4)
+    rows = [
+        {"kind": "ruling row", "severity": "distrust", "what": f"row {k} rules", "remedy": "Look"}
+        for k in (3, 5)
+    ]
+    told = {**thaw(result.diagnostics), "findings": rows}
+    summary = summarize(dataclasses.replace(result, diagnostics=told))
+    assert summary["trust"]["sentences"] == ["Row 3 rules.", "Row 5 rules. Look."]
+    page = report_html(dataclasses.replace(result, diagnostics=told))
+    assert "The dashed line: the largest score of a column of pure noise." in page
+
+
 def test_no_line_of_noise_is_drawn_at_zero(build):
     assert 'class="floor"' not in report_html(with_checks(build, floor=0.0))
 

@@ -89,6 +89,8 @@ def test_a_row_is_found_and_drawn_by_keyboard(chromium, explained, tmp_path, wid
     bars = chromium.find_elements(By.CSS_SELECTOR, "#waterfall [role=listitem]")
     assert len(bars) == 12 + 3  # prediction, the others, base
     assert all(bar.get_attribute("aria-label") for bar in bars)
+    sizes = [bar.text.split()[-1] for bar in bars[1:-1]]
+    assert len({len(size.partition(".")[2]) for size in sizes}) == 1
     chromium.find_element(By.ID, "row-filter").send_keys(f"row {rows[5]['row']} ")
     assert chromium.find_element(By.ID, "row-count").text == "1 of 20"
     assert name.text.startswith(f"Row {rows[5]['row']}:")

@@ -25,6 +25,7 @@ MOST_POINTS = 1000
 
 BINS = 120
 MOST_LEVELS = 4
+LABEL_WIDTH = 40
 NUMBERS = "fiub"
 
 
@@ -122,7 +123,7 @@ def beeswarm(local: LocalAttributions, *, top: int | None = 20, ax: Axes | None 
             values[known], height[known], c=rank[known], cmap=colours, vmin=0, vmax=1, **size
         )
     ax.axvline(0.0, color=_ink(), linewidth=0.8, zorder=1)
-    style.label_rows(ax, [_with_levels(name, few) for name in order], width=40)
+    style.label_rows(ax, [_with_levels(name, few) for name in order], width=LABEL_WIDTH)
     ax.set_xlabel(f"contribution to {local.spec.get('explains')}", fontsize=9, parse_math=False)
     style.say_how_many(ax, len(order), len(local.names))
     style.quiet_frame(ax)
@@ -139,7 +140,11 @@ def beeswarm(local: LocalAttributions, *, top: int | None = 20, ax: Axes | None 
 def _with_levels(name: str, local: LocalAttributions) -> str:
     """Return the name of a category with its labels from low to high, as points are coloured."""
     levels = few_levels(local.features.get(name, np.zeros(1)))
-    return f"{name} ({' … '.join(views.short_names(levels, 12))})" if levels else name
+    if not levels:
+        return name
+    short = views.short_names(levels, 12)
+    whole = f"{name} ({' … '.join(short)})"
+    return whole if len(whole) <= LABEL_WIDTH else f"{name} ({short[0]} … {short[-1]})"
 
 
 def _swarm(values: Floats, low: float, high: float) -> Floats:

@@ -6,6 +6,7 @@ import math
 import platform
 import warnings
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -20,6 +21,7 @@ from dfi.results.text import UNRELATED, average_effects, everyday_text, missing_
 from dfi.transports import TRANSPORTS
 
 if TYPE_CHECKING:
+    from dfi._findings import Finding
     from dfi._models.quality import Quality
     from dfi._types import Floats, GroupsLike, Plain
     from dfi.results.importance import Importance
@@ -616,9 +618,7 @@ def leading_sentence(row: Plain, target: str | None, spec: Mapping[str, object])
     elif (row["latent"] or 0.0) < 0:
         text += "; all of it comes from correlated features"
     elif row["own"] is not None and row["own"] <= _NEARLY_ALL:
-        text += (
-            f"; {percent(row['own'])} of it from the feature itself, the rest from correlated ones"
-        )
+        text += f"; {percent(row['own'])} of it is its own"
     if row["missing"] is not None:
         text += f"; missing in {percent(row['missing'])} of the rows"
     return f"{text}."
@@ -703,14 +703,24 @@ def trust_summary(result: Importance) -> Plain:
     return {
         **trust.as_dict(),
         "line": str(trust),
-        "sentences": [reason.sentence for reason in trust.reasons],
+        "sentences": _sentences(trust.reasons),
     }
+
+
+def _sentences(findings: Sequence[Finding]) -> list[str]:
+    """Return a sentence for each, a remedy of several only with the last of them."""
+    last = {finding.remedy: place for place, finding in enumerate(findings)}
+    return [
+        (one if last[one.remedy] == place else replace(one, remedy="")).sentence
+        for place, one in enumerate(findings)
+    ]
 
 
 def diagnostic_sentences(result: Importance) -> list[Plain]:
     """Return the diagnostics in words; ``serious`` marks those that limit the reading."""
     told = [_effect(result), _survival(result), _sample(result)]
-    told += [(finding.sentence, finding.severity != "note") for finding in result.findings]
+    serious = [finding.severity != "note" for finding in result.findings]
+    told += list(zip(_sentences(result.findings), serious, strict=True))
     if result.diagnostics.get("collinear_units"):
         told.append((COLLINEAR, False))
     return [{"serious": serious, "text": text} for text, serious in told if text]

@@ -153,6 +153,14 @@
     found.forEach(function (step) { ends.push(step.from, step.to, step.to - (step.spread || 0), step.to + (step.spread || 0)); });
     var low = Math.min.apply(null, ends), high = Math.max.apply(null, ends), room = (high - low) || 1;
     var place = function (value) { return 2 + 96 * (value - low) / room; };
+    // as many decimals for all as the largest needs
+    var top = Math.max.apply(null, found.map(function (step) { return Math.abs(step.size); }).concat(0));
+    var places = Math.max(0, Math.min(6, 3 - Math.floor(Math.log10(top || 1))));
+    function even(value) {
+      var plain = top < 1e7 && top >= 1e-4;
+      var size = plain ? Math.abs(value).toLocaleString("en", { minimumFractionDigits: places, maximumFractionDigits: places }) : digits(Math.abs(value));
+      return (value < 0 ? "−" : "+") + size;
+    }
     var box = byId("waterfall");
     box.textContent = "";
     function line(label, level, value, name) {
@@ -172,7 +180,7 @@
       var label = step.name + (step.value ? " = " + step.value : "");
       var told = label + ": " + signed(step.size) + ", from " + digits(step.from) + " to " + digits(step.to);
       if (step.spread) { told += ", spread over models of disjoint halves " + digits(step.spread); }
-      var picture = line(label, null, signed(step.size), told);
+      var picture = line(label, null, even(step.size), told);
       picture.parentNode.title = told;
       picture.appendChild(svg("line", { "class": "level", x1: place(row.base) + "%", x2: place(row.base) + "%", y1: 0, y2: 22 }));
       picture.appendChild(svg("rect", { "class": step.size > 0 ? "up" : "down", x: place(Math.min(step.from, step.to)) + "%", width: Math.max(0.3, 96 * Math.abs(step.size) / room) + "%", y: 4, height: 14 }));
