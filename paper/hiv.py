@@ -8,8 +8,8 @@ own, explained by
     The paper's LOCO-type score under its semicontinuous transport at epsilon = 0.001, averages
     along latent lines exact.
 ``default``
-    The cross form under the Gaussian transport, as the library computes it without being asked
-    for anything else (folds and forest as in the paper).
+    The cross form, the library's default, under the Gaussian transport with all sample
+    correlations; folds and forest as in the paper.
 ``in-sample``
     The published score of a forest on the rows that it was fitted on, without cross-fitting. It is
     no estimate of importance: its residuals are too small. It is here for its counts of

@@ -26,20 +26,19 @@ if TYPE_CHECKING:
 TITLE = "HIV-1: groups of features as units"
 
 REMARKS = """
-The [analysis of the paper](hiv.md) adds up the scores of 832 features with 611 rows, and over
-random splits the paper's order (5, 6, 1) dissolves into noise. Here the 14 groups are the
-units: `dfi.explain(X, y, forest, feature_groups=groups, units="groups")`. The transport
-disentangles groups from each other, not the features within ({factors} factors: there are fewer
-rows than features), and a group is replaced as a whole by that of other rows. Groups overlap: 1,
-2 and 3 share 103 features. A *joint* score leaves each group all of its sites; the *Shapley* value
-divides what groups share evenly between them, and adds up to R² (of the products of two
-half-models). Forests of {trees} trees, five folds, {splits} random splits, outcome of variance 1,
-cross form.
+The [analysis of the paper](hiv.md) adds up the scores of 832 features with 611 rows, and its order
+of the groups changes from split to split. Here the 14 groups are the units:
+`dfi.explain(X, y, forest, feature_groups=groups, units="groups")`. The transport disentangles
+groups from each other, not the features within ({factors} factors: there are fewer rows than
+features), and a group is replaced as a whole by that of other rows. Groups overlap: 1, 2 and 3
+share 103 features. A *joint* score leaves each group all of its sites; the *Shapley* value divides
+what groups share evenly between them, and adds up to R² (of the products of two half-models).
+Forests of {trees} trees, five folds, {splits} random splits, outcome of variance 1, cross form.
 """
 
 SHARES = """
 Shapley values over the explained variance, the largest first, from one call with all splits.
-Groups divide the sites that they have in common; the sum differs from 1 by interactions and noise.
+Groups divide the sites that they have in common.
 The paper ranks sums over features and gives no shares.
 """
 
@@ -133,9 +132,8 @@ def write_groups(records: Records, folder: Path, size: Size) -> None:
         *(_block(outcome, found[outcome], records, about) for outcome in OUTCOMES),
         f"![{TITLE}, {OUTCOMES[1]}](hiv-groups-censored.png)",
         "## Beside others",
-        "Groups by score, the largest first. *Published* is the sum over features of the paper's "
-        "estimator on this library's splits ([hiv.md](hiv.md)), where group Z-scores are 0.4 to "
-        "1.0 on average. LOCO leaves a group out and refits, so the others take over what it "
+        "Groups by score, the largest first; orders of sums over features are in "
+        "[hiv.md](hiv.md). LOCO leaves a group out and refits, so the others take over what it "
         "shares with them.",
         _orders(found, records, about),
         "## Groups without signal",
@@ -270,8 +268,6 @@ def _block(outcome: str, joint: GroupSplits, records: Records, about: Record) ->
 def _orders(found: dict[str, GroupSplits], records: Records, about: Record) -> str:
     rows: list[list[object]] = [
         [OUTCOMES[0], "paper", "5, 6, 1, 2, 3, 8, 4", None],
-        [OUTCOMES[0], "published, 20 splits", "2, 5, 1, 3, 6, 8, 7", 0.89],
-        [OUTCOMES[1], "published, 20 splits", "2, 1, 5, 6, 3, 8, 4", 0.94],
     ]
     for outcome, joint in found.items():
         scores = {

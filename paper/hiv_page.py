@@ -33,7 +33,8 @@ explained here. Three estimators: *published* (LOCO-type score, semicontinuous t
 0.001, two folds, exact averages along latent lines), *default* (the cross form, whose models are
 fitted on half of the training rows) and *in-sample* (the published score of a forest on the rows
 it was fitted on, not an estimate of importance, shown for comparison: its residuals are too
-small, so its scores and Z-scores are too large).
+small, so its scores and Z-scores are too large). A latent line leaves the values of a column; the
+forest sees the nearest value that occurs, so a tiny move of a count crosses no split.
 
 With {n_rows} rows for {n_features} columns the correlation matrix is singular: the latent \
 coordinates get the
