@@ -146,7 +146,7 @@ def test_leading_column_of_uneven_whole_numbers_may_be_a_code(values, code):
     X = pd.DataFrame({"level": np.array(values)[place], "x": generator.standard_normal(400)})
     y = place + X["x"] + generator.standard_normal(400)
     said = [told.what for told in dfi.explain(X, y, "linear").findings if told.kind == "codes"]
-    assert said == ["'level' is read as a number, of few and uneven values"] * code
+    assert said == ["'level' is read as a number with few, unevenly spaced values"] * code
 
 
 def test_rare_large_count_is_no_code():

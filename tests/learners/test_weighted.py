@@ -93,7 +93,7 @@ def test_requests_for_weights_are_kept():
         (VotingRegressor([("k", KNeighborsRegressor())]), r"KNeighborsRegressor\.fit takes no"),
         (
             VotingRegressor([("p", make_pipeline(StandardScaler(), Ridge()))]),
-            "VotingRegressor hands no sample_weight on to Pipeline",
+            "VotingRegressor does not pass sample_weight on to Pipeline",
         ),
     ],
 )

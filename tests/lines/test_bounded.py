@@ -190,13 +190,13 @@ def test_a_linear_model_by_name_goes_on_and_says_so():
     X = pd.DataFrame(generator.standard_normal((90, 3)), columns=list("abc"))
     y = X["a"] + 0.5 * X["b"] + 0.7 * generator.standard_normal(90)
     X.loc[7, "a"] = 60.0
-    said = r"far at row 7: 'a' takes its prediction .* One such row can decide a score"
+    said = r"far at row 7, because of 'a': .* One such row can decide a score"
     for name in ("linear", "ridge"):
         with pytest.warns(ExtrapolationWarning, match=said):
             assert prepare(X, y, estimator=name).halves
     # the row's own label, also where rows before it are left out
     beside = X.assign(y=y.where(X.index != 3))
-    with pytest.warns(ExtrapolationWarning, match="far at row 7: "), pytest.warns(WeakModelWarning):
+    with pytest.warns(ExtrapolationWarning, match="far at row 7, "), pytest.warns(WeakModelWarning):
         dfi.explain(beside, "y", "ridge", diagnose=False)
     far = prepare(X, np.exp(0.3 * y), estimator="linear", loss="poisson")
     with pytest.warns(ExtrapolationWarning, match="row 7"):

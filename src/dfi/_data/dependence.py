@@ -189,7 +189,7 @@ class Ordered:
         return f"HAC, bandwidth {self._width - 1}"
 
     def deal(self, n_groups: int, generator: np.random.Generator, first: Ints) -> Ints:
-        """Cut time into blocks, which have equally many of the rows ``first``."""
+        """Cut time into blocks that have the same number of the rows ``first``."""
         del generator
         times = np.sort(self.positions[first])
         starts = times[(np.arange(1, n_groups) * len(times)) // n_groups]
@@ -247,7 +247,7 @@ def _placed(values: Ints, place: Ints, n: int) -> Ints:
 
 
 def _joined_labels(first: Ints, second: Ints, here: Ints, there: Ints, n: int) -> Ints:
-    """Return labels of the union; two names of one cluster are one, told from shared rows."""
+    """Return labels of the union; names that shared rows show to be one cluster are one."""
     _, both, theirs = np.intersect1d(here, there, return_indices=True)
     labels = np.full(n, -1, dtype=np.intp)
     labels[here] = first

@@ -43,8 +43,8 @@ def codes(task: Task, scores: Floats) -> Finding | None:
     return Finding(
         "codes",
         "note",
-        f"{listed(names)} {'are' if len(names) > 1 else 'is'} read as a number, of few and uneven "
-        "values",
+        f"{listed(names)} {'are' if len(names) > 1 else 'is'} read as a number with few, unevenly "
+        "spaced values",
         remedy=f"If {each} a code, pass it as a category (text)",
     )
 

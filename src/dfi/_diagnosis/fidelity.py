@@ -1,7 +1,7 @@
 r"""How far from its data a model is evaluated.
 
-The scores ask the model about rows whose latent coordinates are drawn apart. If the transport is
-right all of them together drawn apart are again rows like the data, and
+The scores ask the model about rows with independently drawn latent coordinates. If the transport is
+right, all of them drawn independently give rows like the data again, and
 
 .. math:: \frac{Var f(S(\tilde Z))}{Var f(X)}, \qquad
           \frac{E f(S(\tilde Z)) - E f(X)}{sd\, f(X)}
@@ -57,7 +57,7 @@ to 2 %."""
 class Fidelity:
     r"""How far from its training rows the model was evaluated.
 
-    Variance of the predictions where all latent coordinates are drawn apart over that at the rows,
+    Variance of the predictions at independently drawn latent coordinates over that at the rows,
     with the standard error of its logarithm; shift of their mean in deviations at the rows.
 
     ``interaction`` shows what the model has under the transport. Of two draws :math:`z, z'` take

@@ -56,7 +56,7 @@ def check_takes_weights(learner: Estimator) -> None:
         outer, part = part, inner[0]
     name = type(part).__name__
     if outer is not None and weight_names(part):
-        why = f"{type(outer).__name__} hands no {argument('sample_weight')} on to {name}"
+        why = f"{type(outer).__name__} does not pass {argument('sample_weight')} on to {name}"
     elif _asks(part) is False:
         why = f"{name} was told by set_fit_request to take no {argument('sample_weight')}"
     else:

@@ -322,7 +322,7 @@ def _finding(told: dict[str, object], horizon: float) -> Finding | None:
         "censoring",
         "distrust",
         f"{100.0 * (1.0 - share):.0f} % of the rows had a chance below {LEAST_FREE:g} of being "
-        f"observed until the horizon {horizon:g}: for them the answer is a guess of the Cox model",
+        f"observed until the horizon {horizon:g}: for them the answer rests on the Cox model",
         {"share": 1.0 - share, "horizon": horizon},
         f"{earlier[0].upper()}{earlier[1:]}",
     )

@@ -300,9 +300,9 @@ def _warn_of_far_rows(training: Training, predictors: Sequence[Predictor], data:
     column = data.table.matrix_names[int(np.argmax(share))]
     times = f"{farthest:.1f}" if farthest < 1e4 else f"{farthest:.2g}"
     warn(
-        f"a linear model extrapolates far at row {data.label_of(row)}: {column!r} takes its "
-        f"prediction {times} times their range beyond those of its training rows. One such row can "
-        "decide a score: leave it out, take the logarithm of a skewed column, "
+        f"a linear model extrapolates far at row {data.label_of(row)}, because of {column!r}: its "
+        f"prediction lies {times} times their range outside those of its training rows. One such "
+        "row can decide a score: leave it out, take the logarithm of a skewed column, "
         f"or pass {argument('estimator', 'auto')}, whose members stay within their training rows",
         ExtrapolationWarning,
     )

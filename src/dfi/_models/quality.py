@@ -392,7 +392,7 @@ def area_under_curve(y: Floats, predictions: Floats, weights: Weights) -> tuple[
 
 
 def calibration_table(y: Floats, predictions: Floats, mass: Floats) -> tuple[CalibrationBin, ...]:
-    """Return up to ten bins of equally many rows; equal predictions stay together."""
+    """Return up to ten bins with the same number of rows; equal predictions stay together."""
     inner = np.quantile(predictions, np.arange(1, MOST_BINS) / MOST_BINS)
     place = np.searchsorted(np.unique(inner), predictions, side="left")
     found = []

@@ -88,7 +88,7 @@ def why_not(method: Disentangled, before: Fits, after: Fits) -> str | None:
         loss = fits.members[0].loss if fits.outcome.members else fits.loss
         if not loss.is_square:
             return (
-                "covariates and concept are parts of squared errors, and "
+                "covariates and concept are parts of squared errors, but "
                 f"{argument('loss', fits.loss.name)} is another: use "
                 f"{argument('loss', 'squared-error')} ('brier' for classes)"
             )

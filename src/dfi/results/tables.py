@@ -38,7 +38,7 @@ def place_of(name: object, names: Sequence[str]) -> int:
 
 
 def total_estimate(result: Importance, column: int) -> Estimate | None:
-    """Return the null loss (0) or the models explain (1); None where not known."""
+    """Return the null loss (0) or what the models explain (1); None where unknown."""
     if result.totals is None:
         return None
     chosen = np.zeros((1, result.totals.n_units))
