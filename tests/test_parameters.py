@@ -13,7 +13,7 @@ from dfi._data.problem import read_data
 from dfi._estimates.covariance import CovarianceKind
 from dfi._models.prepare import fits_of
 from dfi._scoring.forms import AskedForm
-from dfi._scoring.scores import TransportError
+from dfi._scoring.task import TransportError
 from dfi.inference.intervals import Alternative, Expansion
 from dfi.inference.tests import Adjustment
 from dfi.methods import Disentangled, prepare

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from dfi._lines.choose import Quadrature
     from dfi._models.fits import Fits
     from dfi._scoring.forms import AskedForm
-    from dfi._scoring.scores import TransportError
+    from dfi._scoring.task import TransportError
     from dfi._types import (
         Array,
         EstimatorLike,

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from dfi._data.treatment import Arms
     from dfi._lines.choose import Quadrature
     from dfi._models.fits import Fits
-    from dfi._scoring.scores import TransportError
+    from dfi._scoring.task import TransportError
     from dfi._types import (
         Estimator,
         EstimatorLike,

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from dfi._lines.choose import Quadrature
     from dfi._models.fits import Scale
     from dfi._scoring.forms import AskedForm
-    from dfi._scoring.scores import TransportError
+    from dfi._scoring.task import TransportError
     from dfi._types import (
         EstimatorLike,
         GroupsLike,

@@ -18,6 +18,7 @@ from dfi._models.crossfit import MOST_SPLITS, split_variance
 from dfi._models.fits import Cache
 from dfi._models.prepare import prepare
 from dfi._scoring import scores as scores_module
+from dfi._scoring import task as task_module
 from dfi._scoring.scores import Scores
 from dfi.inference.tests import UnitInference
 from dfi.methods import Disentangled
@@ -275,7 +276,7 @@ def test_further_splits_score_no_fold_again(monkeypatch, transport):
         monkeypatch.setattr(holder, function, call)
 
     counted("scored", scores_module, "latent_scores")
-    counted("read", scores_module, "line_model")
+    counted("read", task_module, "line_model")
     counted("fitted", Gaussian, "fit_source")
     found = {}
     for repeats in (None, 9):

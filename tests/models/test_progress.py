@@ -12,7 +12,7 @@ from sklearn.linear_model import LinearRegression
 import dfi
 from dfi import _progress
 from dfi._models import fits
-from dfi._scoring.scores import Task
+from dfi._scoring.task import Task
 from dfi.methods import expected, stages
 
 

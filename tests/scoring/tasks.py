@@ -11,7 +11,7 @@ from dfi._data.table import read_table
 from dfi._lines.choose import Quadrature
 from dfi._models.fits import Fits
 from dfi._models.seeds import Seeds
-from dfi._scoring.scores import Task
+from dfi._scoring.task import Task
 
 
 def task_of(folds, X, y, weights, *, table=None, seed=0, **changed):

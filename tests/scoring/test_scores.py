@@ -9,6 +9,7 @@ import pytest
 import dfi
 from dfi._lines.choose import Quadrature, line_model
 from dfi._scoring import scores as scores_module
+from dfi._scoring import task as task_module
 from dfi._scoring.lines import latent_scores
 
 GENERATOR = np.random.default_rng(0)
@@ -59,7 +60,7 @@ def test_every_model_is_read_once_for_scores_error_and_diagnosis(monkeypatch):
         read.append(id(predictor))
         return line_model(predictor, *given, **others)
 
-    monkeypatch.setattr(scores_module, "line_model", counted)
+    monkeypatch.setattr(task_module, "line_model", counted)
     explainer = dfi.DFI(estimator="ridge", cv=HALVES[:2], transport_error="jackknife")
     explainer.fit(X, Y)
     models = [id(predictor) for fold in explainer.models_ for predictor in fold.predictors]
@@ -67,7 +68,7 @@ def test_every_model_is_read_once_for_scores_error_and_diagnosis(monkeypatch):
 
 
 def test_models_that_were_read_are_not_sent_with_a_task():
-    readings = scores_module.LineModels()
+    readings = task_module.LineModels()
     readings._read["model"] = None, None
     assert not pickle.loads(pickle.dumps(readings))._read  # noqa: S301
 

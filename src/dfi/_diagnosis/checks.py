@@ -37,12 +37,13 @@ from dfi._diagnosis.totals import (
 )
 from dfi._findings import SEVERITIES, Finding, listed
 from dfi._models.seeds import named_seed
-from dfi._scoring.scores import ReadFold, Scores, Task, read_some_folds
+from dfi._scoring.task import ReadFold, Task, read_some_folds
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from dfi._diagnosis.fidelity import Predict
+    from dfi._scoring.scores import Scores
     from dfi._types import Floats, Ints, Plain
     from dfi.transports.base import FittedTransport
 

@@ -9,7 +9,7 @@ import numpy as np
 from dfi._findings import Finding, listed
 
 if TYPE_CHECKING:
-    from dfi._scoring.scores import Task
+    from dfi._scoring.task import Task
     from dfi._types import Floats
 
 FEWEST_CODES, MOST_CODES = 4, 12

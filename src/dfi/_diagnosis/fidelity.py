@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from dfi._data.weights import Weights
-    from dfi._scoring.scores import Task
+    from dfi._scoring.task import Task
     from dfi._types import Floats, Ints
     from dfi.transports.base import Fitted, FittedTransport, Transport
 

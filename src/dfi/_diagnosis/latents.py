@@ -13,7 +13,8 @@ from dfi.transports.auto import Auto
 if TYPE_CHECKING:
     from dfi._diagnosis.independence import Independence
     from dfi._diagnosis.totals import Totals
-    from dfi._scoring.scores import Scores, Task
+    from dfi._scoring.scores import Scores
+    from dfi._scoring.task import Task
     from dfi._types import Bools, Floats
     from dfi.transports.base import Transport
 

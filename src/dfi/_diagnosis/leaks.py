@@ -11,7 +11,7 @@ from dfi._findings import Finding, listed
 
 if TYPE_CHECKING:
     from dfi._data.columns import Column
-    from dfi._scoring.scores import Task
+    from dfi._scoring.task import Task
     from dfi._types import Floats, Ints
 
 LEAKED_SHARE = 0.999

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from dfi._data.weights import Weights
     from dfi._lines.base import LineModel
     from dfi._scoring.geometry import Geometry
-    from dfi._scoring.scores import ReadFold, Task
+    from dfi._scoring.task import ReadFold, Task
     from dfi._types import Bools, Floats, Ints
     from dfi.transports.base import FittedTransport
 

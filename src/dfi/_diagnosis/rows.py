@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from dfi._estimates.covariance import Estimated
     from dfi._findings import Severity
     from dfi._models.fits import Fits
-    from dfi._scoring.scores import Scores, Task
+    from dfi._scoring.scores import Scores
+    from dfi._scoring.task import Task
     from dfi._types import Bools, Floats, Ints
     from dfi.transports.base import FittedTransport
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from dfi._data.weights import Weights
     from dfi._scoring.forms import ScoreForm
-    from dfi._scoring.scores import Task
+    from dfi._scoring.task import Task
     from dfi._types import Floats, Plain
     from dfi.transports.base import Transport
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dfi._scoring.donors import Joint
-from dfi._scoring.scores import Task, fold_lines
+from dfi._scoring.task import Task, fold_lines
 from dfi.transports.blocks import BlockTransport
 from dfi.transports.straight import StraightTransport
 

@@ -49,7 +49,8 @@ from dfi._lines.base import LineModel, blocks
 from dfi._models.crossfit import FoldModels, split_variance
 from dfi._models.parallel import in_parallel
 from dfi._scoring.forms import ScoreForm, Stretch, explained_rows
-from dfi._scoring.scores import Scores, Task, fold_lines, partners, pool
+from dfi._scoring.scores import Scores, partners, pool
+from dfi._scoring.task import Task, fold_lines
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

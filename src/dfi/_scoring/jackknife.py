@@ -33,7 +33,8 @@ if TYPE_CHECKING:
 
     from dfi._data.weights import Weights
     from dfi._models.crossfit import FoldModels
-    from dfi._scoring.scores import Scores, Task
+    from dfi._scoring.scores import Scores
+    from dfi._scoring.task import Task
     from dfi._types import Floats, Ints
 
 N_GROUPS, WIDE_GROUPS, WIDE_COLUMNS = 20, 8, 1000

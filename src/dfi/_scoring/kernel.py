@@ -25,12 +25,13 @@ import numpy as np
 from dfi._lines.base import blocks
 from dfi._scoring.forms import Pair, ScoreForm, affine_parts, calibrated_parts, change_product
 from dfi._scoring.line_shares import line_shares
-from dfi._scoring.scores import FoldScores, Scores, Task, calibrate, put_together
+from dfi._scoring.scores import FoldScores, Scores, calibrate, put_together
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from dfi._scoring.geometry import Geometry
+    from dfi._scoring.task import Task
     from dfi._types import Floats, Ints
 
 N_NODES = 32

@@ -13,7 +13,8 @@ if TYPE_CHECKING:
     from dfi._data.weights import Weights
     from dfi._models.crossfit import FoldModels
     from dfi._scoring.lines import LineScores
-    from dfi._scoring.scores import Scores, Task
+    from dfi._scoring.scores import Scores
+    from dfi._scoring.task import Task
     from dfi._types import Floats, Ints
 
 

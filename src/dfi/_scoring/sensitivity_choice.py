@@ -43,8 +43,8 @@ from dfi._scoring.map_error import MapInfluence, latent_terms
 
 if TYPE_CHECKING:
     from dfi._data.weights import Weights
-    from dfi._scoring.scores import Task
     from dfi._scoring.sensitivity import Differences
+    from dfi._scoring.task import Task
     from dfi._types import Bools, Floats, Ints, Plain
 
 CHANGE = 0.05

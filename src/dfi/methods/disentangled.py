@@ -26,7 +26,7 @@ from dfi._parameters import argument, validated_fields, worded
 from dfi._progress import telling_bar
 from dfi._scoring.forms import CROSSED, Stretch
 from dfi._scoring.sampling import restricted
-from dfi._scoring.scores import LineModels, Task
+from dfi._scoring.task import LineModels, Task
 from dfi.losses import SQUARED_ERROR
 from dfi.methods.base import Method, MethodResult, joined_diagnostics, loss_totals
 from dfi.methods.stages import ExplainRows, RowPlan, row_plan, sampled_scores, seconds_ahead
@@ -50,7 +50,8 @@ if TYPE_CHECKING:
     from dfi._models.fits import Fits
     from dfi._progress import Bar
     from dfi._scoring.forms import AskedForm, ScoreForm
-    from dfi._scoring.scores import Scores, TransportError
+    from dfi._scoring.scores import Scores
+    from dfi._scoring.task import TransportError
     from dfi._types import Advance, Bools, Floats, TransportLike
     from dfi.losses import Loss
     from dfi.methods.stages import Running, Sampled, Told

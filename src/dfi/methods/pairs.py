@@ -41,7 +41,7 @@ from dfi._scoring.pairs import (
     proxies,
 )
 from dfi._scoring.sampling import of_sample, restricted
-from dfi._scoring.scores import Task, pool, sample_sizes
+from dfi._scoring.scores import pool, sample_sizes
 from dfi.methods.disentangled import Disentangled, widened
 from dfi.methods.row_models import straight_design
 
@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from dfi._lines.base import LineModel
     from dfi._models.fits import Fits
     from dfi._scoring.map_error import MapInfluence
+    from dfi._scoring.task import Task
     from dfi._types import Advance, Floats, Ints
     from dfi.transports.base import FittedTransport
 

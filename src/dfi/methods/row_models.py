@@ -31,7 +31,7 @@ from dfi._models.learners import predicts_classes
 from dfi._models.parallel import in_parallel
 from dfi._parameters import argument
 from dfi._scoring.forms import CROSSED
-from dfi._scoring.scores import SAMPLE_ROWS
+from dfi._scoring.task import SAMPLE_ROWS
 from dfi.transports import resolve_transport
 from dfi.transports.base import Layout
 from dfi.warnings import ExactnessWarning

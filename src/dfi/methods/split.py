@@ -43,7 +43,8 @@ from dfi._parameters import argument
 from dfi._progress import telling_bar
 from dfi._scoring.forms import CROSSED, Stretch
 from dfi._scoring.pairs import Additive, draw_quantiles
-from dfi._scoring.scores import LineModels, Task, fold_lines, pool
+from dfi._scoring.scores import pool
+from dfi._scoring.task import LineModels, Task, fold_lines
 from dfi.methods.pairs import held_apart, projection_terms, refuse_pairs
 
 if TYPE_CHECKING:

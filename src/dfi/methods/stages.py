@@ -34,8 +34,8 @@ from dfi._models.predictor import UnpredictedError
 from dfi._models.prepare import ORDER
 from dfi._parameters import TABLE, argument, worded
 from dfi._scoring.sampling import merged_scores, restricted
-from dfi._scoring.scores import LineModels
 from dfi._scoring.sensitivity import Summed
+from dfi._scoring.task import LineModels
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -43,7 +43,8 @@ if TYPE_CHECKING:
     from dfi._data.weights import Weights
     from dfi._models.crossfit import FoldModels
     from dfi._models.fits import Fits
-    from dfi._scoring.scores import Scores, Task
+    from dfi._scoring.scores import Scores
+    from dfi._scoring.task import Task
     from dfi._types import Floats, Ints
     from dfi.transports.base import FittedTransport, Transport
 

@@ -12,8 +12,9 @@ from dfi._data import source
 from dfi._diagnosis.fidelity import keeping_variance
 from dfi._parameters import argument
 from dfi._scoring.forms import CROSSED, ScoreForm
-from dfi._scoring.scores import Task, common_gain, gained_rows, pool
+from dfi._scoring.scores import common_gain, gained_rows, pool
 from dfi._scoring.swapped import Corrected, Side, corrected
+from dfi._scoring.task import Task
 from dfi.transports import resolve_transport
 from dfi.transports.base import Transport, TransportChoice
 

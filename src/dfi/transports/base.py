@@ -47,7 +47,8 @@ if TYPE_CHECKING:
     from dfi._lines.base import LineModel, Reference
     from dfi._lines.choose import Quadrature
     from dfi._scoring.map_error import MapInfluence
-    from dfi._scoring.scores import Scores, Task
+    from dfi._scoring.scores import Scores
+    from dfi._scoring.task import Task
     from dfi._types import Bools, Floats, Frame, Ints, Plain, VectorLike
 
 Fitted = TypeVar("Fitted", bound="FittedTransport")

@@ -69,8 +69,9 @@ from dfi._scoring.forms import calibrated
 from dfi._scoring.jackknife import kept_factors, thin
 from dfi._scoring.lines import scores_along, unread_coordinates
 from dfi._scoring.map_error import FIXED, MapInfluence, SecondOrderBias
-from dfi._scoring.scores import Scores, Task, calibrate, fold_lines, pool, rows_held_out
+from dfi._scoring.scores import Scores, calibrate, pool, rows_held_out
 from dfi._scoring.swapped import Changes, Corrected
+from dfi._scoring.task import Task, fold_lines
 from dfi.transports.base import FittedTransport, Transport, jackknifed
 
 if TYPE_CHECKING:

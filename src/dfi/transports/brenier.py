@@ -59,7 +59,7 @@ if TYPE_CHECKING:
     from dfi._estimates.margins import Margin
     from dfi._scoring.donors import Joint
     from dfi._scoring.forms import Measure
-    from dfi._scoring.scores import Task
+    from dfi._scoring.task import Task
     from dfi._types import Floats, Ints, Plain
     from dfi.losses import Loss
     from dfi.transports.base import Layout

@@ -74,7 +74,7 @@ if TYPE_CHECKING:
     from dfi._lines.trees.ensemble import Category, TreeEnsemble
     from dfi._scoring.geometry import Geometry
     from dfi._scoring.lines import LineScores
-    from dfi._scoring.scores import Task
+    from dfi._scoring.task import Task
     from dfi._types import Floats, Ints, Plain
     from dfi.transports.base import Layout, Transport
 

@@ -47,7 +47,7 @@ from dfi._scoring.error import CheckedRows, LineError, same, settle_nodes
 from dfi._scoring.forms import calibrated, change_product, influence
 from dfi._scoring.jackknife import both_means, kept_factors, thin
 from dfi._scoring.line_shares import Attribution, line_shares, node_variance
-from dfi._scoring.scores import FoldScores, Scores, Task, calibrate, put_together, rows_held_out
+from dfi._scoring.scores import FoldScores, Scores, calibrate, put_together, rows_held_out
 from dfi.transports.base import FittedTransport, Transport, jackknifed, repeated_rows
 from dfi.warnings import TransportWarning, warn
 
@@ -57,6 +57,7 @@ if TYPE_CHECKING:
     from dfi._models.crossfit import FoldModels
     from dfi._scoring.error import Nodes
     from dfi._scoring.forms import Measure
+    from dfi._scoring.task import Task
     from dfi._types import Floats, Ints, Plain
     from dfi.transports.base import Layout
 

@@ -63,7 +63,8 @@ if TYPE_CHECKING:
 
     from dfi._data.weights import Weights
     from dfi._scoring.line_shares import Attribution
-    from dfi._scoring.scores import Scores, Task
+    from dfi._scoring.scores import Scores
+    from dfi._scoring.task import Task
     from dfi._types import Floats, Ints, Plain
 
 Real = TypeVar("Real", np.float32, np.float64)

@@ -31,9 +31,10 @@ from dfi._scoring.map_error import (
     why_left_in,
 )
 from dfi._scoring.sampling import of_share
-from dfi._scoring.scores import FoldLines, Scores, Task, fold_lines, pooled_scores, rows_at_once
+from dfi._scoring.scores import Scores, pooled_scores, rows_at_once
 from dfi._scoring.sensitivity_choice import settled_sensitivity
 from dfi._scoring.swapped import Changes, Corrected, changes_along
+from dfi._scoring.task import FoldLines, Task, fold_lines
 from dfi.transports.base import STRAIGHT_ONLY, FittedTransport, jackknifed
 
 if TYPE_CHECKING:
