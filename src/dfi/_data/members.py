@@ -39,7 +39,7 @@ def unit_members(data: Data, groups: Groups | None) -> dict[str, Any]:
             for name, row in zip(groups.names, groups.membership, strict=True)
         }
     found: dict[str, Any] = {}
-    mass = data.weights.values / data.weights.values.sum()
+    mass = data.weights.shares
     for column in table.columns:
         if column.kind != "categorical" and column.fill is None:
             continue

@@ -67,7 +67,7 @@ class Weights:
         if self.dependence is None:
             return self
         matrix = self._columns(matrix)
-        parts = self._shares()[:, None] * (matrix - self.mean(matrix))
+        parts = self.shares[:, None] * (matrix - self.mean(matrix))
         return replace(self, dependence=self.dependence.settled(parts, self.counted))
 
     def mean(self, matrix: ArrayLike) -> Floats:
@@ -109,7 +109,7 @@ class Weights:
         if self.dependence is None:
             return np.asarray(centred * self._root()[:, None])
         counted = self.counted
-        parts = self._shares()[:, None] * centred
+        parts = self.shares[:, None] * centred
         dependence = self.dependence.settled(parts, counted)
         steps = dependence.sums(parts, counted)
         return np.asarray(steps * np.sqrt(dependence.factor(counted)))
@@ -118,13 +118,14 @@ class Weights:
         """Return the factors of centred squares in the variance of a weighted mean."""
         return np.asarray(self._root() ** 2)
 
-    def _shares(self) -> Floats:
+    @property
+    def shares(self) -> Floats:
         return np.asarray(self.values / self.values.sum())
 
     def _root(self) -> Floats:
         """Return the factor of each centred row; squares, or those of sums, are the covariance."""
         if self.dependence is not None:
-            return np.asarray(self._shares() * np.sqrt(self.dependence.factor(self.counted)))
+            return np.asarray(self.shares * np.sqrt(self.dependence.factor(self.counted)))
         total = self.total
         if total <= 1:
             return np.full(len(self.values), np.nan)

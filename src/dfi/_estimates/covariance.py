@@ -165,7 +165,7 @@ class RowCoordinates:
 
     @cached_property
     def share(self) -> Floats:
-        return np.asarray(self.weights.values / self.weights.values.sum())
+        return self.weights.shares
 
     @cached_property
     def _root(self) -> Floats:

@@ -91,19 +91,15 @@ class Rows:
     def size(self) -> float:
         return count_rows(self.weights)
 
-    @property
-    def share(self) -> Floats:
-        return np.asarray(self.weights.values / self.weights.values.sum())
-
     def within(
         self, constant: Bools, columns: Sequence[Column], like: WithinUnits | None, *, single: bool
     ) -> WithinUnits | None:
         return within_units(
-            self.matrix, self.share, constant, columns, self.size, single=single, like=like
+            self.matrix, self.weights.shares, constant, columns, self.size, single=single, like=like
         )
 
     def of_columns(self, active: Ints) -> Centred:
-        share = self.share
+        share = self.weights.shares
         center = share @ self.matrix
         centred = self.matrix[:, active] - center[active]
         deviation = np.sqrt(share @ centred**2)
@@ -115,7 +111,7 @@ class Rows:
 
     def standardized(self, active: Ints) -> tuple[Coordinates, Floats, Floats]:
         """Return the active columns at unit variance, the mean and the deviation of all."""
-        share = self.share
+        share = self.weights.shares
         center = share @ self.matrix
         deviation = np.sqrt(share @ (self.matrix - center) ** 2)
         deviation[constant_columns(self.matrix[share > 0])] = 0.0

@@ -297,7 +297,7 @@ def _crossed(
     slopes = np.average([one.slopes for one in found], axis=0, weights=mass)
     units = np.arange(found[0].parts.shape[1])
     linear = (latent * slopes) @ (unit_of[:, None] == units)
-    share = weights.values / weights.values.sum()
+    share = weights.shares
     moments = (linear * share[:, None]).T @ linear
     size = np.sqrt(np.diag(moments))
     apart = np.abs(moments) <= UNCORRELATED * np.outer(size, size)

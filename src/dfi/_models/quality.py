@@ -337,7 +337,7 @@ def _of_class(
         return {}
     chosen = weights.take(rows)
     area, error = area_under_curve(seen, value, chosen)
-    share = chosen.values / chosen.values.sum()
+    share = chosen.shares
     return {
         "auc": area,
         "auc_se": error,

@@ -437,7 +437,7 @@ class Copula(Whitening):
 
     def fit_rows(self, matrix: Floats, weights: Weights, layout: Layout) -> CopulaTransport:
         constant, like = layout.constant, layout.like
-        share = weights.values / weights.values.sum()
+        share = weights.shares
         n = count_rows(weights)
         counted = matrix[weights.values > 0]
         # what varies among all rows may not among those of a refit

@@ -584,7 +584,7 @@ class Custom(Transport):
                 f"{type(fitted).__name__}.reference is {kind!r}: it must be 'empirical', "
                 "'gaussian' or 'uniform'"
             )
-        share = weights.values / weights.values.sum()
+        share = weights.shares
         center = share @ matrix
         return UserTransport(
             design=self,

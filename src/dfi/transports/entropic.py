@@ -331,7 +331,7 @@ class EntropicOT(Transport):
             )
             linear = replace(linear, geometry=identity)
         atoms = linear.encode(matrix)
-        mass = weights.values / weights.values.sum()
+        mass = weights.shares
         seed = np.random.SeedSequence(self.random_state)
         targets = normal_points(self.n_targets, linear.n_latent, seed)
         try:
