@@ -52,7 +52,7 @@ def test_row_that_rules_how_signal_is_shared_is_named():
     found = dfi.explain(X, y, "linear")
     (finding,) = [finding for finding in found.findings if finding.kind == "ruling row"]
     assert finding.severity == "care"
-    assert finding.what.startswith("row 7 alone holds most of the squared influence on the share")
+    assert finding.what.startswith("row 7 alone dominates the shares of 'x0' and 'x1' (most")
     assert finding.about == ("x0", "x1")
     assert found.trust.by_feature["x0"] == "with care"
     assert found.trust.by_feature["x2"] == "sound"

@@ -280,7 +280,7 @@ def test_other_refusals(explained):
     with pytest.raises(ValueError, match=r"linear map between groups.*'copula'.*adds up columns"):
         copula.group(DISJOINT, how="shapley")
     cpi = dfi.explain(X, y, "linear", cv=2, form="cpi", diagnose=False)
-    with pytest.raises(ValueError, match="no form='cpi'"):
+    with pytest.raises(ValueError, match="without form='cpi'"):
         cpi.group(DISJOINT, how="shapley")
     with pytest.raises(ValueError, match=r"pass feature_groups=.* and units='groups'"):
         Disentangled(additive=True).explain(prepare(X, y, estimator="linear"))

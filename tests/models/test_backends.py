@@ -23,7 +23,7 @@ except ImportError:  # joblib before 1.6 brings its own
     from joblib.externals import cloudpickle
 
 # in small tables one row may rule a score of noise
-pytestmark = pytest.mark.filterwarnings("ignore:row .* alone holds:dfi.warnings.InferenceWarning")
+pytestmark = pytest.mark.filterwarnings("ignore:row .* alone:dfi.warnings.InferenceWarning")
 
 
 class Done:

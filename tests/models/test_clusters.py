@@ -27,7 +27,7 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore::DeprecationWarning"),
     pytest.mark.filterwarnings("ignore:Spark:UserWarning"),
     # in small tables one row may rule a score of noise
-    pytest.mark.filterwarnings("ignore:row .* alone holds:dfi.warnings.InferenceWarning"),
+    pytest.mark.filterwarnings("ignore:row .* alone:dfi.warnings.InferenceWarning"),
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
 ]
 

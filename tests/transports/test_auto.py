@@ -232,7 +232,7 @@ def test_a_verdict_says_so_where_dependence_is_plain():
 
 
 @pytest.mark.filterwarnings("ignore::dfi.warnings.LeakWarning")
-@pytest.mark.filterwarnings("ignore:row .* alone holds:dfi.warnings.InferenceWarning")
+@pytest.mark.filterwarnings("ignore:row .* alone:dfi.warnings.InferenceWarning")
 def test_levels_of_one_category_are_not_leftover_dependence():
     generator = np.random.default_rng(0)
     frame = pd.DataFrame(

@@ -203,7 +203,8 @@ def ruling_rows(
     worth = np.abs(means) >= WORTH_NAMING * max(spread, means.sum())
     ruled = _ruled(weights.values[:, None] * (influence - means), worth)
     found = [
-        _ruling_row(task, scores.rows[row], units, "distrust", "") for row, units in ruled.items()
+        _ruling_row(task, scores.rows[row], units, "distrust", "score")
+        for row, units in ruled.items()
     ]
     if parts is None:
         return found
@@ -217,7 +218,7 @@ def ruling_rows(
     worth = (np.abs(shares) >= WORTH_NAMING) & ~np.isin(np.arange(len(shares)), list(told))
     held = weights.values[:, None] * (values - np.outer(whole, shares))
     return found + [
-        _ruling_row(task, scores.rows[row], units, "care", "the share of ")
+        _ruling_row(task, scores.rows[row], units, "care", "share")
         for row, units in _ruled(held, worth).items()
     ]
 
@@ -285,7 +286,8 @@ def _ruling_row(
     return Finding(
         "ruling row",
         severity,
-        f"row {name} alone holds {most_of} of the squared influence on {what}{listed(about)}",
+        f"row {name} alone dominates the {what}{'s' * (len(units) > 1)} of {listed(about)} "
+        f"({most_of} of the squared influence)",
         {"share": most},
         "Look at it, and explain the table without it too",
         about,

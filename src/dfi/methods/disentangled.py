@@ -292,9 +292,9 @@ class Disentangled(Method):
         if self.additive:
             if groups is None or not fits.data.joint or form == "cpi":
                 raise ValueError(
-                    "additive=True gives Shapley values to groups that are units, for the cross "
-                    f"and the LOCO-type form: pass {argument('feature_groups', ...)} and "
-                    f"{argument('units', 'groups')}, and no {argument('form', 'cpi')}"
+                    "additive=True gives Shapley values to groups that are units, in the cross "
+                    f"or LOCO-type form: pass {argument('feature_groups', ...)} and "
+                    f"{argument('units', 'groups')}, without {argument('form', 'cpi')}"
                 )
             if form == "calibrated":
                 raise ValueError(

@@ -102,8 +102,8 @@ class Sobol(Method):
     )
     valid_intervals = True
     inference = (
-        "Hoeffding projection over the lent units and the regression's error to first order, on "
-        "the span of the columns and the fit: exact for linear regressions, approximate for "
+        "Hoeffding projection over the replaced units, and the regression's error to first order, "
+        "on the span of the columns and the fit: exact for linear regressions, approximate for "
         "others. Latent effects carry the transport's error too. " + CONSERVATIVE
     )
 
