@@ -94,7 +94,7 @@ class ExtrapolationWarning(DFIWarning):
     --------
     >>> sample.X[0] = 50.0
     >>> dfi.explain(sample.X, sample.y, "linear", cv=2)
-    ExtrapolationWarning: a linear model predicts row 0 of X...
+    ExtrapolationWarning: a linear model extrapolates far at row 0, because of...
     """
 
 

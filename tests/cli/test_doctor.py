@@ -183,7 +183,7 @@ def test_it_is_text_of_80_columns_of_ascii(run, everyday, monkeypatch):
 
 def test_classes_and_a_large_table(run, everyday):
     found = examined(run, "data.csv", "-y", "job", "--drop", "y", "--folds", "2", code=4)
-    assert "fewer than the 2 folds" in found["refused"][0]["reason"]
+    assert "fewer rows than the 2 folds" in found["refused"][0]["reason"]
     found = examined(run, "data.csv", "-y", "married")
     assert found["target"]["classes"].keys() == {"False", "True"}
     assert found["target"]["explained_class"] == "True"

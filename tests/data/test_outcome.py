@@ -184,9 +184,9 @@ def test_bad_classes(y: object, options: dict[str, object], text: str) -> None:
         (np.array(["2020", "2021"], dtype="datetime64[D]"), "y holds dates or times"),
         (pl.Series([dt.date(2020, 1, 1)] * 2), "y holds dates or times (Date)"),
         (pd.Series([1, "a"], dtype=object), "y mixes objects of type int and str"),
-        ("ab", "y is a str; pass a list, an array or a Series."),
-        (None, "y is a NoneType; pass"),
-        (1.5, "y is a float; pass"),
+        ("ab", "y is of type str: pass a list, an array or a Series"),
+        (None, "y is of type NoneType: pass"),
+        (1.5, "y is of type float: pass"),
         (pl.LazyFrame({"y": [1.0, 2.0]}), "y is a LazyFrame: call .collect()"),
     ],
 )

@@ -455,7 +455,8 @@ def _read(values: object, what: str, *, labels: bool) -> Vector:
         array_like or hasattr(values, "__array__") or hasattr(values, "__len__")
     ):
         raise TypeError(
-            f"{argument(what)} is a {type(values).__name__}; pass a list, an array or a Series."
+            f"{argument(what)} is of type {type(values).__name__}: pass a list, an array or a "
+            "Series, or the name of a column"
         )
     try:
         # asanyarray: a masked value must not come through as the number under its mask

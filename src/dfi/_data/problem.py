@@ -324,6 +324,8 @@ def read_data(
         if reader is not None:
             name = "the outcome" if target is None else target
             everyday = replace(everyday, readers={**everyday.readers, name: reader})
+    if named and is_table(X) and getattr(X, "shape", (0, 1))[1] == 0:
+        raise ValueError(f"{TABLE} has no column besides {', '.join(map(repr, named))}")
     everyday = replace(everyday, renamed=renamed, rows=int(gone.sum()), roles=tuple(named))
     table, kept = read_complete(X, missing=missing)
     table = replace(table, everyday=everyday)

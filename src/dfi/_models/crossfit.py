@@ -14,6 +14,7 @@ from sklearn import config_context
 from sklearn.base import clone
 from sklearn.utils.validation import has_fit_parameter
 
+from dfi._data.everyday import names_rows
 from dfi._data.folds import Fold, in_time_order, read_folds, split_halves, widened
 from dfi._data.source import tickets
 from dfi._data.table import listed_holes
@@ -608,6 +609,11 @@ def check_sizes(data: Data, cv: SplitsLike) -> None:
             f"{outcome.classes[k] if outcome.classes else str(k)!r} ({counts[k]})"
             for k in np.flatnonzero(counts < cv)
         ]
+        if names_rows(len(counts), len(counted)):
+            raise ValueError(
+                f"{TARGET} has {len(counts)} different labels in {len(counted)} rows: they name "
+                "rows, not classes. Name another column, or group the labels into a few classes"
+            )
         raise ValueError(
             f"{len(few)} classes of {TARGET} have fewer rows{weighted} than the {cv} folds: "
             f"{listed_holes(few)}. Leave these rows out, or join the classes with others"

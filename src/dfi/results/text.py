@@ -27,6 +27,9 @@ UNRELATED = "independent of every feature that the model uses"
 BELOW_ZERO = "estimates below 0 are noise: the true value is 0 or a little above"
 """The note on negative estimates, below tables that show one."""
 
+ROUNDING = 1e-9
+"""Estimate below 0, relative to the largest, that is shown as 0."""
+
 SEEN = "being missing counts as a value"
 """What the score of a column with missing values means."""
 
@@ -66,7 +69,7 @@ def result_text(result: Importance) -> str:
     if together is not None:
         lines.append(words.interaction_text(together, result.spec))
     shown = [row.get(key, 0.0) for row in rows[:SHOWN_ROWS] for key in ("share", "score")]
-    if result.nonnegative and min(shown) < 0.0:
+    if result.nonnegative and min(shown) < -ROUNDING * max(shown):
         lines.append(BELOW_ZERO)
     unrelated = int(np.sum(result.unrelated))
     if unrelated:

@@ -107,7 +107,7 @@ def findings_of(result: Importance) -> tuple[Finding, ...]:
 
 
 def _stored(result: Importance) -> list[Finding]:
-    """Return the findings that came with a result; files from before have alarms, as text."""
+    """Return the findings stored with a result; older files have alarms, as text."""
     records, alarms = (result.diagnostics.get(key) for key in ("findings", "alarms"))
     return [
         *(Finding.read(each) for each in _items(records) if isinstance(each, Mapping)),
