@@ -14,6 +14,7 @@ from dfi._threads import (
     allowed_threads,
     blas_of_caller,
     machine_threads,
+    openmp_limited,
     single_blas_thread,
     thread_pools,
     threads_allowed,
@@ -64,9 +65,50 @@ def test_threads_of_a_fitted_model_do_not_change_a_bit(monkeypatch):
     np.testing.assert_array_equal(alone.influence, together.influence)
 
 
-def blas_threads():
+def threads_of(kind):
     pools = thread_pools().lib_controllers
-    return {pool.num_threads for pool in pools if pool.user_api == "blas"}
+    return {pool.num_threads for pool in pools if pool.user_api == kind}
+
+
+def blas_threads():
+    return threads_of("blas")
+
+
+@pytest.mark.parametrize(
+    ("cells", "model", "expected"),
+    [
+        (100, None, 1),
+        (100, HistGradientBoostingRegressor(), 1),
+        (100, object(), 3),
+        (10**6, None, 2),
+        (10**6, HistGradientBoostingRegressor(), 2),
+    ],
+)
+def test_openmp_works_alone_on_few_cells_and_within_the_allowed_threads(
+    monkeypatch, cells, model, expected
+):
+    monkeypatch.setattr("dfi._threads.available_cores", lambda: 8)
+    with threadpool_limits(limits=3, user_api="openmp"), threads_allowed(2):
+        with openmp_limited(cells, model):
+            assert threads_of("openmp") == {expected}
+        assert threads_of("openmp") == {3}
+
+
+def test_models_are_fitted_and_predict_few_rows_with_one_openmp_thread(monkeypatch):
+    seen = []
+    for name in ("fit", "predict"):
+        plain = getattr(HistGradientBoostingRegressor, name)
+
+        def noting(self, *given, _plain=plain, **named):
+            seen.append(threads_of("openmp"))
+            return _plain(self, *given, **named)
+
+        monkeypatch.setattr(HistGradientBoostingRegressor, name, noting)
+    sample = dfi.datasets.m1(300, d=4)
+    with threadpool_limits(limits=3, user_api="openmp"):
+        dfi.explain(sample.X, sample.y, HistGradientBoostingRegressor(max_iter=30), cv=2)
+    assert len(seen) > 4
+    assert seen == [{1}] * len(seen)
 
 
 @pytest.fixture

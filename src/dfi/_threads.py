@@ -20,6 +20,11 @@ from threadpoolctl import ThreadpoolController
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+SMALL = 200_000
+"""Cells below which a model's OpenMP has one thread: several wait for each other more than they
+work. Boosting is fitted on 400 rows in 0.07 CPU seconds with one and in 0.19 with two; on a busy
+machine it predicts 1,000 rows in a tenth of the time."""
+
 _ALLOWED: ContextVar[int | None] = ContextVar("threads", default=None)
 _LIMIT: ContextVar[Any] = ContextVar("limit", default=None)
 
@@ -36,6 +41,17 @@ def threads_allowed(count: int) -> Iterator[None]:
 
 def allowed_threads() -> int:
     return _ALLOWED.get() or machine_threads()
+
+
+def openmp_limited(cells: int, predicting: object = None) -> Any:
+    """Limit OpenMP while a model is fitted or predicts: on few cells, and to ``n_jobs``.
+
+    How long a model of another library than scikit-learn predicts is not known from the cells.
+    """
+    limit = None
+    if predicting is None or type(predicting).__module__.startswith(("sklearn.", "dfi.")):
+        limit = 1 if cells < SMALL else min(allowed_threads(), machine_threads())
+    return _pools("openmp").limit(limits=limit)
 
 
 def machine_threads() -> int:
@@ -71,14 +87,19 @@ def blas_of_caller() -> Iterator[None]:
 
 
 def _one_blas_thread() -> Any:
-    # of these pools alone: OpenMP's numbers belong to single threads
-    return thread_pools().select(user_api="blas").limit(limits=1)
+    return _pools("blas").limit(limits=1)
 
 
 @cache
 def thread_pools() -> ThreadpoolController:
     """Return the process's thread pools; looking them up takes longer than a small fit."""
     return ThreadpoolController()
+
+
+@cache
+def _pools(kind: str) -> ThreadpoolController:
+    # a limit that ends restores all pools: OpenMP's belong to single threads, others to the process
+    return thread_pools().select(user_api=kind)
 
 
 def available_cores() -> int:

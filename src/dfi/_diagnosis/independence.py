@@ -23,7 +23,7 @@ from scipy.special import ndtr
 from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.metrics import roc_auc_score
 
-from dfi._threads import thread_pools
+from dfi._threads import openmp_limited
 from dfi.transports.potential import pair_dependence
 
 if TYPE_CHECKING:
@@ -175,8 +175,7 @@ def _area(
             random_state=0,
         )  # fmt: skip
         which = np.repeat([1, 0], [len(part) for part in train])
-        # on few rows threads wait for each other more than they work
-        with thread_pools().limit(limits=1, user_api="openmp"):
+        with openmp_limited(0):
             model.fit(_of_pairs(np.vstack(train), chosen), which)
             found = model.decision_function(_of_pairs(np.vstack(test), chosen))
         which = np.repeat([1, 0], [len(part) for part in test])

@@ -32,7 +32,7 @@ from dfi._models.predictor import (
     rows_seen,
 )
 from dfi._parameters import TABLE, TARGET, argument
-from dfi._threads import blas_of_caller, single_blas_thread, thread_pools
+from dfi._threads import blas_of_caller, openmp_limited, single_blas_thread
 from dfi.warnings import ExtrapolationWarning, warn
 
 if TYPE_CHECKING:
@@ -44,10 +44,6 @@ if TYPE_CHECKING:
     from dfi._data.weights import Weights
     from dfi._models.seeds import Seeds
     from dfi._types import Advance, Estimator, EstimatorLike, Floats, Ints, SplitsLike
-
-SMALL_FIT = 200_000
-"""Cells below which a fit runs on one thread."""
-
 
 FAR = 1.0
 """How far beyond its training predictions, in units of their range, a linear model may go."""
@@ -405,13 +401,10 @@ def fit_model(
             f"the weights of all {len(rows)} rows that a model would be fitted on are 0: give "
             "more rows a weight, or use fewer folds"
         )
-    # On little data OpenMP's threads wait for each other more than they work: boosting on 400
-    # rows takes 0.07 CPU seconds with one thread and 0.19 with two.
-    threads = 1 if len(rows) * table.matrix.shape[1] < SMALL_FIT else None
     try:
         with (
             interrupts_raised(),
-            thread_pools().limit(limits=threads, user_api="openmp"),
+            openmp_limited(len(rows) * table.matrix.shape[1]),
             blas_of_caller(),
             # weights are handed on by name, in workers as here, whatever the caller has set
             config_context(enable_metadata_routing=False),

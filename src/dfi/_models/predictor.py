@@ -32,6 +32,7 @@ from dfi._models.encoders import (
 from dfi._models.learners import predicts_classes
 from dfi._models.parallel import interrupts_raised
 from dfi._parameters import TABLE, TARGET, InvalidParameterError, argument, worded
+from dfi._threads import openmp_limited
 from dfi.warnings import OutcomeWarning, warn
 
 if TYPE_CHECKING:
@@ -156,6 +157,10 @@ class Predictor:
         return self._within_domain(found)
 
     def _evaluate(self, rows: Floats | Frame) -> Native:
+        with openmp_limited(len(rows) * self.table.matrix.shape[1], self.model):
+            return self._predicted(rows)
+
+    def _predicted(self, rows: Floats | Frame) -> Native:
         if predicts_classes(self.model):
             by_margin = self.scale == "margin"
             return log_odds(self.model, rows) if by_margin else probabilities(self.model, rows)
