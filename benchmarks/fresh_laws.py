@@ -7,7 +7,12 @@ least 1 % of their sum. ::
 
     python -m benchmarks.fresh_laws FOLDER --seeds 20
 
-keeps each result in the folder, does what is missing, and prints the table of docs/coverage.md.
+keeps each result in the folder, does what is missing, and prints the table of docs/coverage.md. ::
+
+    python -m benchmarks.fresh_laws FOLDER --true 500
+
+is for many samples with the true regression only, heavy tails above all: intervals of scores and
+shares, and bands that are to hold for all scores at once.
 """
 
 from __future__ import annotations
@@ -31,6 +36,8 @@ import dfi
 Floats = np.ndarray[Any, np.dtype[np.float64]]
 CONFIDENCE, COUNTS, ROWS = 0.9, 0.01, (300, 120)
 BATCHES, BATCH = 6, 15_000
+MANY = 60
+"""Batches of the truth that many samples are compared with."""
 
 
 @dataclass(frozen=True)
@@ -166,16 +173,16 @@ LAWS = {
 SETTINGS: dict[str, Any] = {"cv": "prefit", "diagnose": False, "progress": False}
 
 
-def truth_of(name: str, law: Law) -> dict[str, list[float]]:
+def truth_of(name: str, law: Law, count: int = BATCHES) -> dict[str, list[float]]:
     """Return true scores and shares: means over large samples without noise where there can be."""
     batches = []
-    for batch in range(BATCHES):
+    for batch in range(count):
         X, y = law.draw(name, BATCH, 10**6 + batch)
         if law.outcome == "number":
             y = pd.Series(law.mean(X.to_numpy()))
         result = dfi.explain(X, y, law.truth, transport_error="ignore", **SETTINGS, **law.options)
         batches.append(result.table().set_index("feature").loc[list(X.columns)])
-    means = {key: sum(table[key] for table in batches) / BATCHES for key in ("score", "share")}
+    means = {key: sum(table[key] for table in batches) / count for key in ("score", "share")}
     return {key: mean.tolist() for key, mean in means.items()}
 
 
@@ -204,18 +211,55 @@ def _result(folder: Path, name: str, n: int, seed: int, *, known: bool) -> dfi.I
     return dfi.load(file)
 
 
-def _mean(values: list[float]) -> str:
+def _mean(values: list[float], digits: int = 2) -> str:
     kept = np.array(values)[np.isfinite(values)]
     error = kept.std(ddof=1) / np.sqrt(len(kept))
-    return f"{kept.mean():.2f} ({error:.2f})"
+    return f"{kept.mean():.{digits}f} ({error:.{digits}f})"
+
+
+def true_regression(file: Path, samples: int) -> None:
+    """Print how often intervals, and bands, of the true regression hold the truth."""
+    truths = json.loads(file.read_text()) if file.exists() else {}
+    print("| law | samples | scores | shares | bands of scores | width of scores, of shares |")
+    print("|---|---|---|---|---|---|")
+    for name, law in LAWS.items():
+        if name not in truths:
+            truths[name] = truth_of(name, law, MANY)
+            file.write_text(json.dumps(truths))
+        held, bands, widths = [], [], []
+        score = np.array(truths[name]["score"])
+        for seed in range(samples):
+            X, y = law.draw(name, ROWS[0], seed)
+            result = dfi.explain(X, y, law.truth, **SETTINGS, **law.options)
+            held.append(covers(result, truths[name]))
+            band = result.interval(CONFIDENCE, simultaneous=True)
+            bands.append(float(((band["ci_low"] <= score) & (score <= band["ci_high"])).all()))
+            table = result.table(level=CONFIDENCE)
+            widths.append(
+                [
+                    (table["ci_high"] - table["ci_low"]).mean() / score.mean(),
+                    (table["share_high"] - table["share_low"]).mean(),
+                ]
+            )
+        cells = [_mean([pair[k] for pair in held], 3) for k in (0, 1)]
+        wide = ", ".join(f"{width:.3f}" for width in np.nanmean(widths, axis=0))
+        print(
+            f"| {name} | {samples} | {' | '.join(cells)} | {_mean(bands, 3)} | {wide} |", flush=True
+        )
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("folder", type=Path)
     parser.add_argument("--seeds", type=int, default=20)
+    parser.add_argument("--true", type=int, help="samples with the true regression only")
     options = parser.parse_args()
     options.folder.mkdir(parents=True, exist_ok=True)
+    if options.true:
+        with warnings.catch_warnings(), threadpool_limits(1):
+            warnings.simplefilter("ignore")
+            true_regression(options.folder / "true.json", options.true)
+        return
     file = options.folder / "truth.json"
     truths = json.loads(file.read_text()) if file.exists() else {}
     print("| law | n | samples | scores | shares | true regression: scores | shares | R2 |")

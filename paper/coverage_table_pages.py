@@ -110,7 +110,8 @@ def _page(rows: Sequence[Coverage], size: Size) -> list[str]:
         "has the null features X3 to X10 only; here X1 and X2 stand beside them (X2 is null at "
         "ρ = 0). *Plain* intervals take the transport as known and are not projected on "
         "[0, ∞): the paper's. *Transport-aware* are the library's default, with the transport's "
-        "own error and the correction for skewness; their endpoints are projected, so that an "
+        "own error and the correction for skewness (t quantiles for heavy tails came later); their "
+        "endpoints are projected, so that an "
         "interval below 0 becomes the point 0 and covers a null. *Not projected* counts it as a "
         "miss. *Expanded* adds the n^(-1/2) expansion near the null.",
         f"![Coverage over the paper's grid]({NAME}.png)",

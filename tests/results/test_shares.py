@@ -11,10 +11,12 @@ import dfi
 from dfi._data.weights import Weights
 from dfi._models.quality import Quality, combined_quality
 from dfi.inference.influence import InfluenceRows
+from dfi.inference.intervals import simultaneous_critical_value, stretched
 from dfi.inference.shares import beside, shares_of
 from dfi.inference.tests import adjust_p_values
 from dfi.results import words
 from dfi.results.importance import Importance
+from dfi.results.tables import ratios
 from dfi.warnings import InferenceWarning
 
 NAMES = ("a", "b", "c")
@@ -156,7 +158,10 @@ def test_intervals_of_shares_follow_the_options_of_those_of_scores():
     # the critical value is that of the shares' own influence values, for all of them at once
     own = result.shares().set_index("feature").loc[joint["feature"]]
     steps = (joint["share_high"].to_numpy() - own["share"]) / own["se"]
-    np.testing.assert_allclose(steps, steps.iloc[0])
+    influence = ratios(result, "explained", np.eye(len(result.names))).influence
+    critical = simultaneous_critical_value(influence, level=0.95, alternative="two-sided")
+    expected = stretched(np.full(len(steps), critical), influence.skewness, critical)
+    np.testing.assert_allclose(steps.loc[list(result.names)], expected)
     expanded = result.table(expansion="standard_error", level=0.9)
     size, n = result.quality.outcome_variance / result.explained.value, len(result.influence)
     error = own["se"].to_numpy() + size / np.sqrt(n) / norm.ppf(0.9)

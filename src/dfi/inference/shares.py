@@ -8,6 +8,10 @@ has the influence values
 a linear combination of the columns, so what score and total share cancels. Where the total is
 not clearly above 0 a share of it means nothing.
 
+Their skewness stretches intervals (:func:`~dfi.inference.intervals.stretched`) but does not shift
+them: a ratio is not linear, and the skewness of its error is another. Shifted, they are wider and
+cover less (docs/coverage.md).
+
 Parts of a whole are not negative, and estimates of parts that are nearly 0 may be. What is shown
 is the nearest point of the simplex (:func:`on_simplex`). Tests, standard errors and contrasts are
 those of the estimates themselves.
@@ -26,7 +30,9 @@ from dfi.inference.intervals import (
     Expansion,
     check_level,
     expand_standard_errors,
+    quantile,
     simultaneous_critical_value,
+    stretched,
     wald_interval,
 )
 from dfi.inference.tests import p_values, z_statistics
@@ -91,38 +97,33 @@ class Shares:
 
         ``simultaneous`` intervals hold for all shares at once. An ``expansion`` near the null
         widens them by what it widens scores, in units of ``null_share``, the outcome's variance
-        over the total. As those of scores, neither is corrected for skewness. Tests are of shares
-        above 0, two-sided where they may be negative.
+        over the total. Tests are of shares above 0, two-sided where they may be negative.
         """
         check_level(level)
-        errors = self.errors
-        skewness = critical = None
+        errors = widened = long = self.errors
+        critical = None
         if self.influence is not None:
             if simultaneous and np.any(errors > 0.0):
                 critical = simultaneous_critical_value(
                     self.influence, level=level, alternative="two-sided"
                 )
-            elif expansion is None:
-                try:
-                    skewness = self.influence.skewness
-                except ValueError:  # moments of many units do not tell that of combinations
-                    skewness = None
-            widened = expand_standard_errors(
+            widened = long = expand_standard_errors(
                 errors,
                 expansion=expansion,
                 n=self.influence.size,
                 outcome_variance=null_share,
                 level=level,
             )
-        else:
-            widened = errors
+            skewness = self._skewness(self.influence, errors)
+            if expansion is None and skewness is not None:
+                at = quantile(level, "two-sided", self.degrees) if critical is None else critical
+                long = stretched(errors, skewness, at, self.degrees)
         low, high = wald_interval(
             self.values,
-            widened,
+            long,
             level=level,
             nonnegative=nonnegative,
             critical=critical,
-            skewness=skewness,
             degrees=self.degrees,
         )
         alternative: Alternative = "greater" if nonnegative else "two-sided"
@@ -134,6 +135,19 @@ class Shares:
             "z": z_statistics(self.values, widened),
             "p": p_values(self.values, widened, alternative=alternative, degrees=self.degrees),
         }
+
+    @staticmethod
+    def _skewness(influence: Influence, errors: Floats) -> Floats | None:
+        """Return the skewness of the shares; None where it is not known.
+
+        Room for late learning is a number: it has no skewness, and leaves more degrees of freedom.
+        """
+        try:
+            skewness = influence.skewness
+        except ValueError:  # moments of many units do not tell that of combinations
+            return None
+        own = np.divide(influence.se, errors, out=np.zeros_like(errors), where=errors > 0.0)
+        return np.asarray(skewness * own**2)
 
 
 def on_simplex(values: Floats) -> Floats:

@@ -17,7 +17,9 @@ from dfi.inference.intervals import (
     check_alternative,
     check_level,
     expand_standard_errors,
+    quantile,
     simultaneous_critical_value,
+    stretched,
     wald_interval,
 )
 
@@ -278,13 +280,19 @@ class UnitInference:
         level = check_level(level)
         alternative = check_alternative(alternative)
         errors = self.widened(expansion, level)
-        critical = None
-        # The expansion and the joint bands are defined by normal quantiles of their own.
-        skewness = skewness and expansion is None and not simultaneous
+        degrees, critical, skew = self.influence.degrees, None, None
         if simultaneous:
             critical = simultaneous_critical_value(
                 self.influence, level=level, alternative=alternative, random_state=random_state
             )
+        if skewness and expansion is None:  # the expansion is defined by normal quantiles
+            try:
+                skew = self.influence.skewness
+                at = quantile(level, alternative, degrees) if critical is None else critical
+                errors = stretched(errors, skew, at, degrees)
+            except ValueError:  # bands do without that of sums of many units
+                if not simultaneous:
+                    raise
         low, high = wald_interval(
             self.scores,
             errors,
@@ -292,8 +300,8 @@ class UnitInference:
             alternative=alternative,
             nonnegative=self.nonnegative,
             critical=critical,
-            skewness=self.influence.skewness if skewness else None,
-            degrees=self.influence.degrees,
+            skewness=skew,
+            degrees=degrees,
         )
         if alternative != "greater":
             high = high + self.unlearned * norm.ppf(

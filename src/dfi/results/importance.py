@@ -483,7 +483,8 @@ class Importance(Questions, Exports):
         ----------
         skewness : bool, default=True
             Whether the intervals are corrected for the skewness of the influence values (Hall's
-            transformation; :mod:`dfi.inference.intervals`). Simultaneous and expanded are not.
+            transformation and a t distribution; :mod:`dfi.inference.intervals`). Expanded ones are
+            not.
         alternative : {"two-sided", "greater", "less"}, default="two-sided"
             Intervals, lower bounds or upper bounds.
 
@@ -491,8 +492,8 @@ class Importance(Questions, Exports):
         --------
         >>> result.interval(0.9).round(1)
           feature  ci_low  ci_high
-        0      x0    14.3     19.6
-        1      x1     5.8      9.5
+        0      x0    14.2     19.7
+        1      x1     5.7      9.5
         2      x2    -0.0      0.0
         """
         return self._frame(
