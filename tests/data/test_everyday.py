@@ -9,7 +9,8 @@ import pyarrow as pa
 import pytest
 
 import dfi
-from dfi._data.everyday import read_everyday
+from dfi._data.everyday import forms_of_dates, read_everyday
+from dfi._data.text import DATE_FORMS
 
 N = 80
 RNG = np.random.default_rng(0)
@@ -123,6 +124,14 @@ def test_years_of_four_digits_may_span_centuries():
     found, everyday = read([f"{k % 12 + 1}/{20 + k % 9}/{1850 + 2 * k}" for k in range(N)])
     assert everyday.days == ("c",)
     assert column(found)[0] == (dt.date(1850, 1, 20) - EPOCH).days
+
+
+def test_ways_to_write_dates_stop_at_the_first_text_that_is_none(monkeypatch):
+    """Columns of free text are looked at too, and may have as many texts as rows."""
+    asked = []
+    monkeypatch.setattr("dfi._data.everyday._moment", lambda text, form: asked.append((text, form)))
+    assert forms_of_dates([f"note {k}" for k in range(N)]) == {}
+    assert len(asked) == len(set(asked)) == 1 + len(DATE_FORMS)
 
 
 def test_dates_that_may_be_read_in_two_ways_are_refused():

@@ -20,6 +20,7 @@ from dfi._models.prepare import prepare
 from dfi._scoring import scores as scores_module
 from dfi._scoring import task as task_module
 from dfi._scoring.scores import Scores
+from dfi._scoring.task import LineModels
 from dfi.inference.tests import UnitInference
 from dfi.methods import Disentangled
 from dfi.methods.disentangled import number_of_splits
@@ -288,6 +289,24 @@ def test_further_splits_score_no_fold_again(monkeypatch, transport):
     assert found[None][0]["scored"] == found[9][0]["scored"] == 3 * 5 * (3 + 2)
     assert found[None][0] == found[9][0]
     np.testing.assert_array_equal(found[None][1], found[9][1])
+
+
+def test_scores_of_refits_are_not_kept(monkeypatch):
+    """Each is asked for once, and there are many."""
+    rows = dfi.datasets.m1(60, d=3, rho=0.5, random_state=1)
+    kept, of_fold = [], LineModels.scores
+
+    def watched(self, *arguments):
+        found = of_fold(self, *arguments)
+        kept.append(-1 if self._scored is None else len(self._scored))
+        return found
+
+    monkeypatch.setattr(LineModels, "scores", watched)
+    transport = Gaussian(components=None, covariance="qis")
+    dfi.explain(rows.X, rows.y, transport=transport, diagnose=False)
+    # two splits, five folds, three halvings; then 20 refits, and what they are compared with
+    assert max(kept) == 2 * 5 * 3
+    assert len(kept) == 2 * 5 * 3 + 21 * 5
 
 
 @pytest.mark.parametrize(("size", "correlation"), [(0.1, 0.5), (0.5, 0.35), (1.0, 0.2)])

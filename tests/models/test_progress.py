@@ -201,3 +201,15 @@ def test_the_time_of_a_call_grows_with_its_table_and_its_learner():
     assert seconds(200, 4, "linear") < seconds(200, 4) < seconds(400, 4) < seconds(400, 8)
     assert seconds(400, 8, n_jobs=2) < seconds(400, 8, n_jobs=1) < seconds(400, 8, classes=[-1, 1])
     assert seconds(60, 2, LinearRegression()) is None
+
+
+def test_the_time_of_a_call_is_known_without_choosing_a_transport(monkeypatch):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((60, 2))
+    given = dfi.methods.prepare(X, X[:, 0], estimator="linear", cv=2)
+    monkeypatch.setattr(dfi.transports.Auto, "choose", lambda *_: pytest.fail("it takes seconds"))
+    said = [
+        expected.seconds_before(given, dfi.methods.Disentangled(transport=name))
+        for name in ("gaussian", "auto")
+    ]
+    assert said[0] == said[1] > 0

@@ -444,3 +444,5 @@ def test_single_feature_has_no_interactions():
     result = dfi.explain(rows, y, "linear", cv=2, diagnose=False)
     assert result.interaction is None
     assert "nteractions:" not in repr(result)
+    assert repr(result).startswith("Importance: 1 feature, 60 rows")
+    assert repr(result.local([0])).startswith("LocalAttributions: 1 row, 1 contribution each; ")

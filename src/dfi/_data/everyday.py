@@ -347,25 +347,34 @@ def _form_of_dates(texts: set[str]) -> str | None:
 def forms_of_dates(texts: Collection[str]) -> dict[str, list[dt.datetime]]:
     """Return the ways to write dates that read all of some texts, and what they read."""
     found: dict[str, list[dt.datetime]] = {}
-    for form in (_ISO, *DATE_FORMS):
-        read = [moment for text in texts if (moment := _moment(text.strip(), form)) is not None]
-        if not read or len(read) < len(texts):
-            continue
-        if form == _ISO:
-            return {form: read}
-        if "%Y" in form or (max(read) - min(read)) / _DAY <= LONGEST_SPAN:
+    bare = [text.strip() for text in texts]
+    if read := _moments(bare, _ISO):
+        return {_ISO: read}
+    bare = [in_digits(text) for text in bare]
+    for form in DATE_FORMS:
+        read = _moments(bare, form)
+        if read and ("%Y" in form or (max(read) - min(read)) / _DAY <= LONGEST_SPAN):
             found[form] = read
     return found
 
 
+def _moments(texts: Sequence[str], form: str) -> list[dt.datetime]:
+    """Return what a form reads; nothing, and soon, where it does not read all texts."""
+    found: list[dt.datetime] = []
+    for text in texts:
+        moment = _moment(text, form)
+        if moment is None:
+            return []
+        found.append(moment)
+    return found
+
+
 def _moment(text: str, form: str) -> dt.datetime | None:
-    if form == _ISO and not _ISO_DAY.match(text):
+    iso = form == _ISO
+    if iso and not _ISO_DAY.match(text):
         return None
     try:
-        if form == _ISO:
-            read = dt.datetime.fromisoformat(text)
-        else:
-            read = dt.datetime.strptime(in_digits(text), form)
+        read = dt.datetime.fromisoformat(text) if iso else dt.datetime.strptime(text, form)
     except ValueError:
         return None
     return read if read.tzinfo else read.replace(tzinfo=dt.UTC)
@@ -385,7 +394,7 @@ def _reader_of_dates(form: str) -> Callable[[Native], float | None]:
         if clock := CLOCK.fullmatch(text):
             hours, minutes, seconds = (float(part or 0) for part in clock.groups())
             return (hours + minutes / 60 + seconds / 3600) / 24
-        moment = _moment(text, form)
+        moment = _moment(text if form == _ISO else in_digits(text), form)
         return None if moment is None else _since_epoch(moment)
 
     return read

@@ -81,6 +81,10 @@ class LineModels:
             passes.advance(len(lines.fold.test))
         return self._scored[key][-1]
 
+    def keeping_no_scores(self) -> LineModels:
+        """Return the same readings for refits, whose scores nobody asks for again."""
+        return self if self._scored is None else LineModels(self._read)
+
     def __reduce__(self) -> tuple[type[LineModels], tuple[()]]:
         # Whoever is sent these reads the models that they need.
         return LineModels, ()

@@ -497,7 +497,7 @@ class Disentangled(Method):
 
 def _readings(fits: Fits) -> LineModels:
     """Return where line models are kept; scores of folds too where rows may be split again."""
-    again = fits.most_splits > len(fits.halvings)
+    again = fits.most_splits > len(fits.halvings) and not fits.member
     return LineModels(_scored={}) if again else LineModels()
 
 

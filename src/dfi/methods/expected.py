@@ -6,11 +6,13 @@ What is known later is more exact: :func:`dfi.methods.stages.seconds_ahead`.
 from __future__ import annotations
 
 import warnings
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from joblib import effective_n_jobs
 
 from dfi._scoring.forms import CROSSED
+from dfi.transports import resolve_transport
 
 if TYPE_CHECKING:
     from dfi._models.fits import Fits
@@ -36,11 +38,9 @@ def expected_seconds(fits: Fits, ahead: Plan, n_jobs: int = 1) -> float | None:
     Measured on one core with ``benchmarks/everyday.py``, levels of categories counted as columns.
     Extra trees are taken for a forest. Models alone are fitted in parallel.
     """
-    name = fits.settings["estimator"]
-    cost = COSTS.get(str(name)) if isinstance(name, str) else None
-    if fits.prefit or cost is None:
+    if not _is_known(fits):
         return None
-    base, per_model, per_cell = cost
+    base, per_model, per_cell = COSTS[str(fits.settings["estimator"])]
     sizes = fits.training_sizes(halves=ahead.form in CROSSED, quarters=ahead.extrapolates)
     explained, width = ahead.explained(fits), fits.table.matrix.shape[1]
     fitting = per_model * len(sizes) + per_cell * width * sum(sizes)
@@ -52,10 +52,19 @@ def expected_seconds(fits: Fits, ahead: Plan, n_jobs: int = 1) -> float | None:
     return float(models + PER_PRODUCT * explained * width**2 * transports)
 
 
+def _is_known(fits: Fits) -> bool:
+    name = fits.settings["estimator"]
+    known = isinstance(name, str) and name in COSTS
+    return known and not fits.prefit and fits.cluster is None
+
+
 def seconds_before(fits: Fits, method: Disentangled) -> float | None:
     """Return what a call is expected to take, None where that is not known."""
-    if fits.cluster is not None:
+    if not _is_known(fits):
         return None
+    if resolve_transport(method.transport).chooses:
+        # choosing takes seconds, and the call does it once more
+        method = replace(method, transport="gaussian")
     with warnings.catch_warnings():
         # what there is to say, and to refuse, is said by the call itself
         warnings.simplefilter("ignore")

@@ -286,7 +286,7 @@ class LocalAttributions(FrozenRecord):
     def __repr__(self) -> str:
         n, p = self.values.shape
         lines = [
-            f"LocalAttributions: {n} row{'s' * (n != 1)}, {p} contributions each; "
+            f"LocalAttributions: {n} row{'s' * (n != 1)}, {p} contribution{'s' * (p != 1)} each; "
             f"{self.spec.get('explains')}",
             f"explained by {self.spec.get('models')}; base {np.mean(self.base):.4g}"
             + (f" (.spread: {SPREAD_WORDS})" if self.has_spread else " (one model: no spread)"),

@@ -116,8 +116,8 @@ def contrast_of(result: Importance, of: ShareOf | None, signs: Floats) -> Estima
 def unknown_total(of: ShareOf) -> str:
     """Report that a result does not hold a total."""
     return (
-        f"this result does not have the total that shares of {of!r} need (differences and files "
-        "of earlier versions do not): use of='sum'"
+        f"this result does not have the total that shares of {of!r} need (differences do not): "
+        "use of='sum'"
     )
 
 

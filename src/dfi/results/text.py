@@ -54,8 +54,9 @@ def result_text(result: Importance) -> str:
     counted = {"group": "groups", "latent": "coordinates"}.get(result.space, "features")
     name = words.name_of(result.spec)
     about = "" if name is None else f" for {name}"
+    units = f"1 {counted[:-1]}" if len(result.names) == 1 else f"{len(result.names)} {counted}"
     lines = [
-        f"{what}{about}{space and f' ({space})'}: {len(result.names)} {counted}, "
+        f"{what}{about}{space and f' ({space})'}: {units}, "
         f"{result.basis.n_rows} rows, {100 * result.level:.4g} % intervals",
         *_trust_lines(result.trust),
         *([] if explained is None else [explained]),

@@ -179,8 +179,9 @@ class SignalTree(FrozenRecord):
 
     def __repr__(self) -> str:
         some = self.similarity >= SLIGHT
-        units = "groups" if self.spec.get("units") == "groups" else "features"
-        lines = [f"SignalTree: {len(self.names)} {units} by shared signal"]
+        unit = "group" if self.spec.get("units") == "groups" else "feature"
+        count = len(self.names)
+        lines = [f"SignalTree: {count} {unit}{'s' * (count != 1)} by shared signal"]
         if not some.any():
             return f"{lines[0]}: no two clearly share any"
         cells = [
@@ -286,9 +287,8 @@ def signal_tree(result: Importance, top: int | None = None) -> SignalTree:
         raise ValueError(f"a tree needs attribution weights: {UNATTRIBUTED}")
     if result.space == "latent" or latent is None or latent.parts is None or result.parts is None:
         raise ValueError(
-            "a tree needs the shares of features and latent coordinates, which differences, "
-            "other methods and files of earlier versions do not have: call tree on the result of "
-            "explain"
+            "a tree needs the shares of features and latent coordinates, which differences "
+            "and other methods do not have: call tree on the result of explain"
         )
     weights = attribution_of(result)
     p = len(result.names)

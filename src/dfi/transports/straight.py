@@ -266,6 +266,7 @@ class StraightTransport(FittedTransport):
             transport_error="ignore",
             advance=None,
             factors=kept_factors(scores, task),
+            readings=task.readings.keeping_no_scores(),
         )
         # models are functions of rows, whatever the map; those behind margins move with them, and
         # those with draws of their own are to draw the same in every refit

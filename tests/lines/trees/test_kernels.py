@@ -101,8 +101,8 @@ def test_atoms_on_thresholds_follow_the_trees_own_rule(problem):
         f = np.array([walk(ensemble, lines.points[i] + s * lines.directions[:, j]) for s in step])
         mean[k, i, j], hermite[k, i, j] = mass[:, j] @ f, mass[:, j] @ (t * f)
     for kernel, moments in zip(KERNELS, found, strict=True):
-        np.testing.assert_allclose(moments.mean, mean, rtol=1e-6, atol=1e-12, err_msg=kernel)
-        np.testing.assert_allclose(moments.hermite, hermite, rtol=1e-6, atol=1e-12, err_msg=kernel)
+        np.testing.assert_allclose(moments.mean, mean, rtol=0, atol=1e-12, err_msg=kernel)
+        np.testing.assert_allclose(moments.hermite, hermite, rtol=0, atol=1e-12, err_msg=kernel)
 
 
 @settings(max_examples=100, deadline=None)
