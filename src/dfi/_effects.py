@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from dfi._collect import importances
-from dfi._data.columns import check_rows, read_vector
+from dfi._data.columns import check_rows, read_vector, refuse_gaps
 from dfi._data.frames import split_column
 from dfi._data.outcome import Outcome
 from dfi._data.problem import read_data
@@ -464,12 +464,8 @@ def _check_pseudo(X: TableLike, pseudo_outcome: VectorLike) -> None:
     table: Frame = X
     rows = table.shape[0] if hasattr(table, "shape") else len(table)
     check_rows("pseudo_outcome", len(values), rows)
-    bad = ~np.isfinite(values)
-    if bad.any():
-        raise ValueError(
-            f"pseudo_outcome has {int(bad.sum())} missing or infinite values, the first in row "
-            f"{int(bad.argmax())}: drop those rows"
-        )
+    what = "missing or infinite values"
+    refuse_gaps("pseudo_outcome", ~np.isfinite(values), what, "drop those rows")
     if np.ptp(values) == 0.0:
         raise ValueError(
             f"pseudo_outcome is {values[0]:.6g} in every row: there are no differences to explain"

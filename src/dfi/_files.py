@@ -50,6 +50,13 @@ def named(path: str | os.PathLike[str]) -> Path:
     return Path(path)
 
 
+def file_named(path: str | os.PathLike[str]) -> Path:
+    found = named(path)
+    if found.is_dir():
+        raise IsADirectoryError(f"{found} is a folder; give the name of a file")
+    return found
+
+
 def is_pattern(text: str) -> bool:
     """Return whether a text names files by a pattern: a name that exists is that file."""
     return glob.has_magic(text) and not os.path.lexists(text)
@@ -65,9 +72,7 @@ def refuse_other_letters(text: str) -> None:
 
 
 def writable(path: str | os.PathLike[str], *, overwrite: bool) -> Path:
-    target = named(path)
-    if target.is_dir():
-        raise IsADirectoryError(f"{target} is a folder; give the name of a file")
+    target = file_named(path)
     if not target.parent.is_dir():
         raise FileNotFoundError(f"the folder {target.parent} does not exist; create it first")
     if target.exists() and not target.is_file():

@@ -491,6 +491,13 @@ def _read(values: object, what: str, *, labels: bool) -> Vector:
     return Vector(what, what, read_array_column(what, array))
 
 
+def refuse_gaps(name: str, gaps: Bools, what: str, remedy: str) -> None:
+    if gaps.any():
+        raise ValueError(
+            f"{name} has {int(gaps.sum())} {what}, the first in row {int(gaps.argmax())}: {remedy}"
+        )
+
+
 def check_rows(what: str, count: int, n_rows: int, hint: str = "") -> None:
     if count != n_rows:
         raise ValueError(

@@ -342,10 +342,7 @@ def read_data(
         outcome = replace(outcome, name=target)
     weights = read_weights(sample_weight, n_rows, frequency_weight, kept)
     if incomplete:
-        warn(
-            f"{incomplete} of {n_rows} rows with missing values left out",
-            MissingValuesWarning,
-        )
+        warn_left_out(incomplete, n_rows)
     table = table.without(weights.values == 0)
     _refuse_constant_outcome(outcome, weights)
     row_groups = None
@@ -411,6 +408,10 @@ def refuse_spans(data: Data, low: Floats, high: Floats, wides: Sequence[float]) 
                 f"{TARGET} spans {wide:.3g}, and powers of that are beyond double precision: give "
                 "it other units"
             )
+
+
+def warn_left_out(count: int, n_rows: int) -> None:
+    warn(f"{count} of {n_rows} rows with missing values left out", MissingValuesWarning)
 
 
 def warn_constant(table: Table, constant: Bools, where: str = "") -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dfi._data.columns import Vector, read_vector
+from dfi._data.columns import Vector, read_vector, refuse_gaps
 from dfi._data.frames import (
     check_same_order,
     is_table,
@@ -171,13 +171,8 @@ def _times(time: Vector, event: Vector, named: tuple[str, str]) -> Times:
             "they must be the same rows."
         )
     values = time.numbers()
-    bad = ~np.isfinite(values)
-    if bad.any():
-        raise ValueError(
-            f"{named[0]!r} has {int(bad.sum())} missing or infinite times, the first in row "
-            f"{int(bad.argmax())}: a censored row has the time up to which it was observed, and "
-            "False as event"
-        )
+    remedy = "a censored row has the time up to which it was observed, and False as event"
+    refuse_gaps(repr(named[0]), ~np.isfinite(values), "missing or infinite times", remedy)
     if values.min() < 0:
         raise ValueError(
             f"{named[0]!r} has {int((values < 0).sum())} times below 0, the first in row "
@@ -188,11 +183,7 @@ def _times(time: Vector, event: Vector, named: tuple[str, str]) -> Times:
         _refuse_events(event, named[1])
     flags = event.numbers()
     gaps = event.reading.gaps | ~np.isfinite(flags)
-    if gaps.any():
-        raise ValueError(
-            f"{named[1]!r} has {int(gaps.sum())} missing values, the first in row "
-            f"{int(gaps.argmax())}: drop rows whose ending is unknown"
-        )
+    refuse_gaps(repr(named[1]), gaps, "missing values", "drop rows whose ending is unknown")
     happened = np.asarray(flags == 1.0)
     if not happened.any():
         raise ValueError(

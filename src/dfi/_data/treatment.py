@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from dfi._data.columns import Vector, check_rows, read_vector
+from dfi._data.columns import Vector, check_rows, read_vector, refuse_gaps
 from dfi._data.outcome import Outcome, class_outcome, position_of
 from dfi._parameters import InvalidParameterError, argument
 
@@ -47,11 +47,8 @@ def read_treatment(
     gaps = vector.reading.gaps & used
     if vector.reading.numbers is not None:
         gaps = ~np.isfinite(vector.reading.numbers) & used
-    if gaps.any():
-        raise ValueError(
-            f"treatment has {int(gaps.sum())} missing or infinite values, the first in row "
-            f"{int(gaps.argmax())}: drop those rows, whose arm is not known"
-        )
+    remedy = "drop those rows, whose arm is not known"
+    refuse_gaps("treatment", gaps, "missing or infinite values", remedy)
     labels, codes = _labelled(vector, used)
     if len(labels) < 2:
         raise ValueError(

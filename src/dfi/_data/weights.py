@@ -148,20 +148,14 @@ def read_weights(
     refuse_both(sample_weight, frequency_weight)
     if frequency_weight is not None:
         values = _read("frequency_weight", frequency_weight, n_rows, kept)
-        if not np.all(values == np.floor(values)):
-            row = int((values != np.floor(values)).argmax())
-            raise ValueError(
-                f"{argument('frequency_weight')} counts repeated rows and must be whole numbers, "
-                f"but row {row} has {values[row]:.6g}; pass sampling weights as "
-                f"{argument('sample_weight')}."
-            )
-        if values.sum() > EXACT_WHOLE:
-            row = int(values.argmax())
-            raise ValueError(
-                f"{argument('frequency_weight')} adds up to {values.sum():.3g} rows (row {row} has "
-                f"{values[row]:.3g}), more than double precision can count: pass counts, or "
-                f"sampling weights as {argument('sample_weight')}."
-            )
+        split, most = values != np.floor(values), int(values.argmax())
+        row = int(split.argmax()) if split.any() else None
+        refuse_uncountable(
+            row,
+            "" if row is None else f"{values[row]:.6g}",
+            values.sum(),
+            f" (row {most} has {values[most]:.3g})",
+        )
         return Weights(values, "frequency")
     if sample_weight is None:
         return Weights(np.ones(n_rows if kept is None else int(kept.sum())), "frequency")
@@ -192,6 +186,21 @@ def _read(name: str, weights: VectorLike, n_rows: int, kept: Bools | None) -> Fl
     first_bad, counts = int(bad.argmax()), bool(values.any())
     refuse_impossible(name, bad.sum(), first_bad, first_negative, values.min(), counts)
     return values
+
+
+def refuse_uncountable(row: int | None, value: str, total: float, most: str = "") -> None:
+    """Raise if counts have a fraction, the first in a ``row``, or are more than can be added."""
+    remedy = f"sampling weights as {argument('sample_weight')}."
+    if row is not None:
+        raise ValueError(
+            f"{argument('frequency_weight')} counts repeated rows and must be whole numbers, but "
+            f"row {row} has {value}; pass {remedy}"
+        )
+    if total > EXACT_WHOLE:
+        raise ValueError(
+            f"{argument('frequency_weight')} adds up to {total:.3g} rows{most}, more than double "
+            f"precision can count: pass counts, or {remedy}"
+        )
 
 
 def refuse_impossible(

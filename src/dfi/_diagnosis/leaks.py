@@ -30,6 +30,8 @@ MOST_ROWS = 2000
 FEWEST_LEAKED = 21
 """With this many rows, a column that determines the outcome in each is no accident."""
 
+COMPUTED = "Leave {0} out if the outcome was computed from {0}, or the other way round"
+
 LEAKED_ROWS = 10
 """With this many rows per level, one outcome in each level is no accident."""
 
@@ -82,7 +84,7 @@ def _leaked_order(task: Task, rows: Ints) -> Finding | None:
         if ordered
         else f"{listed(names)} {so} the rows nearly in the order of the outcome",
         {"share": LEAKED_SHARE if ordered else NEARLY},
-        f"Leave {they} out if the outcome was computed from {they}, or the other way round",
+        COMPUTED.format(they),
     )
 
 
@@ -126,7 +128,7 @@ def _leaked_sum(task: Task, rows: Ints) -> Finding | None:
         f"{listed(names)} {'determines' if few else 'determine'} the outcome by a {how}, all but "
         f"{100 * (1 - LEAKED_SHARE):.1f} % of its variance",
         {"share": LEAKED_SHARE},
-        f"Leave {they} out if the outcome was computed from {they}, or the other way round",
+        COMPUTED.format(they),
     )
 
 

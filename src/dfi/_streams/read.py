@@ -14,7 +14,7 @@ from dfi._data import source as sources
 from dfi._data.frames import is_stored_index
 from dfi._data.groups import read_groups
 from dfi._data.outcome import OutcomeRule, Task, outcome_rule
-from dfi._data.problem import Data, UnitsKind, refuse_spans, warn_constant
+from dfi._data.problem import Data, UnitsKind, refuse_spans, warn_constant, warn_left_out
 from dfi._data.table import Missing, Table
 from dfi._data.weights import Weights, refuse_both
 from dfi._parameters import TABLE, TARGET, argument
@@ -25,7 +25,6 @@ from dfi._streams.parts import Partitions, unwatched
 from dfi._streams.schema import Roles, SchemaState, SchemaWork, check_features, starts_of
 from dfi._streams.spark import is_spark, open_spark
 from dfi._streams.streamed import Encoder, StreamedSource, columns_of
-from dfi.warnings import MissingValuesWarning, warn
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -159,10 +158,7 @@ def open_stream(
     # the classes themselves are looked at before the rows are read again
     rule.outcome(np.arange(max(2, len(rule.labels)), dtype=np.float64))
     if state.n_rows > state.used:
-        warn(
-            f"{state.n_rows - state.used} of {state.n_rows} rows with missing values left out",
-            MissingValuesWarning,
-        )
+        warn_left_out(state.n_rows - state.used, state.n_rows)
     columns = tuple(replace(column, dtype=partitions.dtype(column)) for column in columns_of(state))
     scale = state.weights.n_positive / state.weights.total if roles.kind == "sampling" else 1.0
     stream = StreamedSource(

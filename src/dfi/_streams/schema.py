@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
-from dfi._data.columns import EXACT_WHOLE, Column, Kind, Reading, levels_that_occur
+from dfi._data.columns import Column, Kind, Reading, levels_that_occur
 from dfi._data.levels import (
     MOST_ROWS,
     ColumnValues,
@@ -34,7 +34,7 @@ from dfi._data.table import (
     refuse_text,
     warn_many_levels,
 )
-from dfi._data.weights import LARGEST_WEIGHT, WeightKind, refuse_impossible
+from dfi._data.weights import LARGEST_WEIGHT, WeightKind, refuse_impossible, refuse_uncountable
 from dfi._parameters import TABLE, InvalidParameterError, argument
 from dfi._streams.keys import keys_of
 from dfi._streams.parts import BATCH_ROWS, Opened, open_part
@@ -251,17 +251,9 @@ class WeightState:
                 f"{argument(name)} adds up to {self.total:.3g}, and squares of that are beyond "
                 "double precision: give it other units"
             )
-        if kind == "frequency" and self.total > EXACT_WHOLE:
-            raise ValueError(
-                f"{argument('frequency_weight')} adds up to {self.total:.3g} rows, more than "
-                "double precision can count: pass counts, or sampling weights as "
-                f"{argument('sample_weight')}."
-            )
-        if kind == "frequency" and self.split.count:
-            raise ValueError(
-                f"{argument('frequency_weight')} counts repeated rows and must be whole numbers, "
-                f"but row {self.split.first} has another; pass sampling weights as "
-                f"{argument('sample_weight')}."
+        if kind == "frequency":
+            refuse_uncountable(
+                self.split.first if self.split.count else None, "another", self.total
             )
 
 

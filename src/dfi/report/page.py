@@ -20,7 +20,7 @@ from dfi.report.sections import check_sections, page_sections
 from dfi.report.summary import class_summary, summarize, summarize_comparison
 from dfi.results import views, words
 from dfi.results.columns import UNITS, page_cells, written
-from dfi.results.local import LocalAttributions, value_text
+from dfi.results.local import LocalAttributions, rows_beside, value_text
 from dfi.results.numbers import aligned, number, p_value, percent
 from dfi.results.text import BELOW_ZERO, missing_text
 from dfi.results.views import survival_curve, unit_rows
@@ -257,22 +257,13 @@ def rows_of_page(
     """Return the rows that a page shows: an evenly spaced number of them, or those given."""
     if rows is None:
         return rows
-    if isinstance(rows, LocalAttributions):
-        ours, theirs = (it.spec.get("outcome") for it in (result, rows))
-        if rows.names != result.names or ours != theirs:
-            raise ValueError(
-                "rows must be contributions from this result's local(...), but these belong to "
-                f"another result (of {', '.join(map(repr, rows.names[:5]))})"
-            )
-        return rows
-    count = whole("rows", rows, 1)
-    if count > MOST_ROWS:
+    if not isinstance(rows, LocalAttributions) and whole("rows", rows, 1) > MOST_ROWS:
         raise InvalidParameterError(
-            f"{argument('rows', count)} is more than the {MOST_ROWS} that a page holds",
+            f"{argument('rows', rows)} is more than the {MOST_ROWS} that a page holds",
             "rows",
             "ask for fewer" + worded(", or result.local(...).table() for all of them", ""),
         )
-    return result.local(sample=count)
+    return rows_beside(result, rows, same_outcome=True)
 
 
 def local_summary(local: LocalAttributions | None) -> Plain | None:

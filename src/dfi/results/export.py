@@ -18,7 +18,7 @@ from dfi._parameters import InvalidParameterError, validated
 from dfi.results import words
 from dfi.results.columns import OUTCOMES, UNITS
 from dfi.results.file import pack, write_file
-from dfi.results.local import pack_local, rows_to_save
+from dfi.results.local import pack_local, rows_beside
 from dfi.results.numbers import decimals
 from dfi.results.questions import Asked
 from dfi.results.tables import full_table, order_of, outcome_table
@@ -82,7 +82,7 @@ class Exports(Asked):
         """
         result = self._result
         manifest, arrays = pack(result)
-        local = result.saved_local if rows is None else rows_to_save(result, rows)
+        local = result.saved_local if rows is None else rows_beside(result, rows)
         if local is not None:
             manifest["local"], kept = pack_local(local)
             arrays.update(kept)

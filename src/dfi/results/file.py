@@ -26,7 +26,7 @@ from dfi._data.dependence import Clusters, Ordered
 from dfi._data.frames import Library
 from dfi._data.groups import Groups
 from dfi._data.weights import WeightKind, Weights
-from dfi._files import named, writable, written_whole
+from dfi._files import file_named, writable, written_whole
 from dfi._models.quality import Quality
 from dfi._parameters import shown
 from dfi.inference.influence import InfluenceMoments, InfluenceRows, read_only
@@ -224,11 +224,9 @@ def read_file(path: str | os.PathLike[str]) -> tuple[dict[str, Json], Arrays]:
     :data:`FREE_BYTES` + :data:`RATIO` s bytes of arrays, of which each is as long as its header
     says, and a manifest of a quarter of that.
     """
-    source = named(path)
+    source = file_named(path)
     if not source.exists():
         raise FileNotFoundError(f"there is no file {source}")
-    if source.is_dir():
-        raise IsADirectoryError(f"{source} is a folder; give the name of a file")
     if not source.is_file():  # reading would wait, or never end
         raise FileFormatError(f"{source} is not a dfi file (it is a device or a pipe)")
     with source.open("rb") as stream:

@@ -335,11 +335,14 @@ def value_text(local: LocalAttributions, unit: int, place: int) -> str:
 _SAVED = ("values", "base", "prediction", "spread", "total", "higher_order", "reliability", "rows")
 
 
-def rows_to_save(result: Importance, rows: int | LocalAttributions) -> LocalAttributions:
-    """Return contributions to store with a result: those given, or of a random sample."""
+def rows_beside(
+    result: Importance, rows: int | LocalAttributions, *, same_outcome: bool = False
+) -> LocalAttributions:
+    """Return contributions to keep or show with a result: those given, or of a random sample."""
     if not isinstance(rows, LocalAttributions):
         return result.local(sample=whole("rows", rows, 1))
-    if rows.names != result.names:
+    ours, theirs = (it.spec.get("outcome") for it in (result, rows))
+    if rows.names != result.names or (same_outcome and ours != theirs):
         raise ValueError(
             "rows must be contributions from this result's local(...), but these belong to "
             f"another result (of {', '.join(map(repr, rows.names[:5]))})"
