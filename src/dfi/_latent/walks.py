@@ -155,7 +155,6 @@ class Parts:
         )
 
     def as_scores(self, scores: Scores) -> Scores:
-        """Return scores that are the parts themselves."""
         return replace(
             scores,
             latent=self.latent,

@@ -16,13 +16,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, Protocol
 
 import numpy as np
 from scipy.interpolate import CubicSpline
 from scipy.special import ndtr
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from scipy.interpolate import PPoly
+
     from dfi._types import Floats
 
 Attribution = Literal["shares", "slopes"]
@@ -33,8 +37,8 @@ OUTER = 100.0
 FINEST = 0.005
 """Shorter lines use the local slope."""
 
-MOST_TABLES = 1024
-"""Tabulated variances that are kept, some 20 MB: those of all pairs of 32 columns."""
+MOST_TABLES = 2048
+"""Splines that are kept, some 60 MB: variances and means of all pairs of 32 columns."""
 
 NEGLIGIBLE = 1e-24
 """Variance, in that of the features, below which a line moves nothing."""
@@ -53,25 +57,29 @@ def node_variance(values: Floats, weights: Floats) -> Floats:
     return np.asarray(np.einsum("itl,itl,t->il", centred, centred, weights))
 
 
+class Curve(Protocol):
+    """Arrays that make a curve, whose average over a normal of some width a spline tabulates."""
+
+    def spline(self, width: float) -> PPoly: ...
+
+
 class Tables:
-    """Tabulated variances, computed once for all explained rows."""
+    """Tabulated averages, computed once for all explained rows, stage by stage."""
 
     def __init__(self) -> None:
-        self._made = lru_cache(MOST_TABLES)(_table)
+        self._made = lru_cache(MOST_TABLES)(_spline)
 
-    def of(self, path: Path, width: float) -> CubicSpline:
-        """Return the variance at normal points of some width, as a function of their mean."""
-        return self._made(path.knots.tobytes(), path.values.tobytes(), width)
+    def of(self, curve: Curve, width: float) -> PPoly:
+        """Return the average at normal points of some width, as a function of their mean."""
+        return self._made(type(curve), width, *(array.tobytes() for array in vars(curve).values()))
 
     def __reduce__(self) -> tuple[type[Tables], tuple[()]]:
         # Workers make those that they need.
         return Tables, ()
 
 
-def _table(knots: bytes, values: bytes, width: float) -> CubicSpline:
-    path = Path(np.frombuffer(knots), np.frombuffer(values))
-    grid = path.grid(width)
-    return CubicSpline(grid, path.normal_variance(grid, width))
+def _spline(kind: Callable[..., Curve], width: float, *arrays: bytes) -> PPoly:
+    return kind(*map(np.frombuffer, arrays)).spline(width)
 
 
 @dataclass(frozen=True)
@@ -101,6 +109,10 @@ class Path:
         table = tables.of(self, abs(tilt))
         variance = np.maximum(table(np.clip(start, grid[0], grid[-1])), 0.0)
         return np.asarray(variance / tilt**2)
+
+    def spline(self, width: float) -> CubicSpline:
+        grid = self.grid(width)
+        return CubicSpline(grid, self.normal_variance(grid, width))
 
     def grid(self, width: float) -> Floats:
         """Return points close enough to interpolate a normal variance, constant beyond them."""

@@ -328,7 +328,6 @@ def _plan(fits: Fits, ahead: Plan) -> dict[str, object]:
 
 
 def rough_time(value: float) -> str:
-    """Return a rough time in words."""
     for limit, words in (
         (3, "a few seconds"),
         (10, "about 5 to 10 seconds"),

@@ -351,7 +351,6 @@ class _Measure:
         return InfluenceRows(values, self.fits.weights.take(self.rows), data.places_of(self.rows))
 
     def set_of(self, kept: Sequence[int], columns: tuple[int, ...], level: float) -> Measured:
-        """Return the loss of a set of columns."""
         if columns not in self.known:
             self.known[columns] = self._losses(columns)
         influence = self.influence(self.known[columns] - self.full)

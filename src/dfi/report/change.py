@@ -214,7 +214,6 @@ def _period(result: Importance) -> Plain:
 
 
 def change_html(found: Change, *, title: str | None = None, target: str | None = None) -> str:
-    """Return the page of a change."""
     summary = summarize_change(found, title=title, target=target)
     features = summary["features"]
     columns, shown = page_cells(CHANGES, features)

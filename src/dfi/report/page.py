@@ -199,7 +199,6 @@ def compact_html(result: Importance, *, rows: int = 10) -> str:
 def comparison_html(
     results: ResultsByLabel, *, title: str | None = None, target: str | None = None
 ) -> str:
-    """Return the page of several results."""
     summary = summarize_comparison(results, title=title, target=target)
     methods: list[Plain] = summary["methods"]
     features = []

@@ -105,7 +105,6 @@ def is_effect(spec: Mapping[str, object]) -> bool:
 
 
 def loss_of(spec: Mapping[str, object]) -> str:
-    """Return the loss' name."""
     return str(spec.get("loss") or "squared-error")
 
 

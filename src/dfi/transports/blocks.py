@@ -211,7 +211,6 @@ class BlockTransport(FittedTransport):
 
     @property
     def correlations(self) -> Estimated:
-        """How the correlations between units were estimated."""
         return self.linear.correlations
 
     def with_law(self, reference: Reference, edges: Floats | None = None) -> BlockTransport:
@@ -401,7 +400,6 @@ class BlockTransport(FittedTransport):
         law: DonorLaw,
         measure: Measure,
     ) -> UnitScores:
-        """Score the held-out rows of a fold."""
         parts = []
         for start in range(0, len(held.y), ROWS_AT_ONCE):
             part = held.take(slice(start, start + ROWS_AT_ONCE))

@@ -44,7 +44,6 @@ in score space are in). It vanishes for normal margins under a linear regression
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
@@ -59,8 +58,7 @@ from dfi._lines.closed_form import SumLines
 from dfi._lines.quadrature import QuadratureLines, spread_nodes
 from dfi._lines.trees.model import TreeLines
 from dfi._parameters import validated_fields
-from dfi._scoring import line_shares
-from dfi._scoring.line_shares import FINEST, NEGLIGIBLE, OUTER, Attribution, Path
+from dfi._scoring.line_shares import FINEST, NEGLIGIBLE, OUTER, Attribution, Path, Tables
 from dfi._scoring.map_error import MapInfluence, SquaredInfluence, latent_terms
 from dfi.transports.gaussian import Gaussian, LinearTransport, Whitening
 from dfi.transports.straight import Attributed, StraightTransport
@@ -78,9 +76,6 @@ if TYPE_CHECKING:
     from dfi._types import Floats, Ints, Plain
     from dfi.transports.base import Layout, Transport
 
-MOST_TABLES = 1024
-"""Tabulated means that are kept, some 40 MB: those of all pairs of 32 columns."""
-
 EMPIRICAL_NODES = 32
 SMOOTH_NODES = 64
 BEYOND = 1e9
@@ -90,27 +85,6 @@ EXTREME = np.pi / (2.0 * np.sqrt(6.0))
 r"""Share of the outermost row in its own quantile. With it the largest of ``n`` values moves by
 :math:`\frac{\pi}{\sqrt 6}(1 - p)/\varphi(s)` at its mid-rank :math:`p = 1 - 1/(2n)`, the spread of
 a Gumbel variable, where one half (as for other rows) would leave its randomness out."""
-
-
-class Tables:
-    """Tabulated means of squares, made once for all rows that are explained, stage by stage."""
-
-    def __init__(self) -> None:
-        self._made = lru_cache(MOST_TABLES)(_table)
-
-    def of(self, cells: Cells, width: float) -> CubicHermiteSpline:
-        """Return the mean square at normal points of some width, as a function of their mean."""
-        return self._made(cells.edges.tobytes(), cells.squares.tobytes(), width)
-
-    def __reduce__(self) -> tuple[type[Tables], tuple[()]]:
-        # Workers make those that they need.
-        return Tables, ()
-
-
-def _table(edges: bytes, squares: bytes, width: float) -> CubicHermiteSpline:
-    cells = Cells(np.frombuffer(edges), np.frombuffer(squares))
-    grid = cells.grid(width)
-    return CubicHermiteSpline(grid, cells.normal_mean(grid, width), cells.normal_slope(grid, width))
 
 
 @dataclass(frozen=True)
@@ -128,9 +102,6 @@ class CopulaTransport(StraightTransport):
     center: Floats
     deviation: Floats
     tables: Tables = field(default_factory=Tables, repr=False, compare=False)
-    variances: line_shares.Tables = field(
-        default_factory=line_shares.Tables, repr=False, compare=False
-    )
 
     bends_models: ClassVar[bool] = True
 
@@ -249,7 +220,7 @@ class CopulaTransport(StraightTransport):
             nodes = nodes / nodes.std() if np.ptp(nodes) > 0.0 else None
         for m in np.flatnonzero(decoder[:, j]).tolist():
             start = latent @ decoder[:, m] - latent[:, j] * decoder[m, j]
-            found[:, m] = self.path(m).squared_slope(start, decoder[m, j], nodes, self.variances)
+            found[:, m] = self.path(m).squared_slope(start, decoder[m, j], nodes, self.tables)
         return found
 
     def attributed(
@@ -368,6 +339,12 @@ class Cells:
         # The table's ends are those of the cells, not of the rows: rows do not depend on others.
         table = (tables or Tables()).of(self, abs(tilt))
         return np.asarray(table(np.clip(start, grid[0], grid[-1])))
+
+    def spline(self, width: float) -> CubicHermiteSpline:
+        grid = self.grid(width)
+        return CubicHermiteSpline(
+            grid, self.normal_mean(grid, width), self.normal_slope(grid, width)
+        )
 
     def grid(self, width: float) -> Floats:
         """Return points close enough to interpolate a normal average, constant beyond them."""
