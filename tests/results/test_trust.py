@@ -116,7 +116,9 @@ def test_files_pages_and_json_keep_the_verdict(plain, tmp_path):
     page = result.report().html()
     assert page.index("Trust: with care.") < page.index('id="chart"')
     assert "<strong>Trust:</strong> with care — sum of distrust" in result._repr_html_()
-    assert "> **Trust: with care.** Sum of distrust. Look." in result.report().markdown()
+    assert (
+        "> **Trust: with care.** Sum of distrust. Sum of care. Look." in result.report().markdown()
+    )
 
 
 def test_alarms_of_older_files_are_reasons(plain):
