@@ -10,6 +10,7 @@ import pytest
 import dfi
 from dfi._data.weights import Weights
 from dfi.inference.influence import InfluenceRows
+from dfi.results import words
 from dfi.results.collection import MethodRecord
 from dfi.results.importance import Importance, Quality
 
@@ -80,6 +81,12 @@ def test_questions_come_from_records_or_from_the_results():
     assert found.questions()["question"].tolist() == ["Why?"]
     assert found.seconds == 3.0
     assert repr(found).count("intervals not valid") == 3
+
+
+def test_units_are_called_what_they_are():
+    assert repr(collection()).startswith("Comparison: 3 results of 3 features in ")
+    assert repr(collection(by="setting")).startswith("Sensitivity: 3 features under 3 settings")
+    assert (words.counted(1, "group"), words.counted(2, "group")) == ("1 group", "2 groups")
 
 
 @pytest.mark.parametrize("by", ["method", "setting"])

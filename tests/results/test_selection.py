@@ -101,6 +101,7 @@ def test_other_methods_and_data_are_refused():
 def test_text_and_copies():
     X, y = table(120)
     found = dfi.select(X, y, estimator="linear", adjust="holm")
+    assert f" of {X.shape[1]} features by pcm" in repr(found)
     assert "holm at 0.1 (probability of any false discovery" in repr(found)
     assert copy.deepcopy(found).selected == found.selected
     with pytest.warns(dfi.warnings.WeakModelWarning):

@@ -16,6 +16,7 @@ from dfi._files import writable, written_whole
 from dfi._parameters import validated
 from dfi.inference.influence import InfluenceRows
 from dfi.inference.intervals import max_t_from_covariance, max_t_statistics
+from dfi.results import words
 from dfi.results.columns import CHANGES, frame_of, lists, text_lines
 from dfi.results.file import Json, freeze, thaw
 from dfi.results.numbers import for_json
@@ -313,7 +314,8 @@ class Change(Reported):
     def __repr__(self) -> str:
         test = self.any_change
         found = [
-            f"Change: {len(self.names)} features, {self.before.basis.n_rows} rows before and "
+            f"Change: {words.counted(len(self.names), self.after.space)}, "
+            f"{self.before.basis.n_rows} rows before and "
             f"{self.after.basis.n_rows} after ({ROWS_TEXT[self.rows]}), {100.0 * self.level:.4g} % "
             "intervals",
             f"any change: p {test.p:.3g} (largest |t| {test.statistic:.3g}"

@@ -14,6 +14,7 @@ import numpy as np
 from dfi._data.frames import as_frame
 from dfi._docstrings import exemplified
 from dfi._parameters import check, refuse_unknown
+from dfi.results import words
 from dfi.results.columns import METHODS, SETTINGS, frame_of
 from dfi.results.numbers import for_json, number
 from dfi.results.tables import SHARE_COLUMNS, full_table, score_table
@@ -404,19 +405,19 @@ class Results(Mapping[str, "Importance"], Reported):
         return ", ".join(f"{result.names[k]} {number(float(values[k]))}" for k in order)
 
     def __repr__(self) -> str:
+        units = words.counted(len(self.names), self._first.space)
         if self.by == "setting":
             width = max(map(len, (*self.labels, *self.skipped)))
             return "\n".join(
                 [
-                    f"Sensitivity: {len(self.names)} features under {len(self)} settings"
-                    + self._cut,
+                    f"Sensitivity: {units} under {len(self)} settings{self._cut}",
                     *(f"{label:{width}s}  {self._leading(label)}" for label in self),
                     *(f"{label:{width}s}  skipped: {why}" for label, why in self.skipped.items()),
                     *([self.dependence] if len(self) > 1 else []),
                 ]
             )
         lines = [
-            f"Comparison: {len(self)} results of {len(self.names)} units in "
+            f"Comparison: {len(self)} results of {units} in "
             f"{self.seconds:.1f} s ({self.fit_seconds:.1f} s for the full models){self._cut}"
         ]
         for record in self._records():

@@ -10,6 +10,7 @@ import numpy as np
 
 from dfi._docstrings import exemplified
 from dfi.inference.tests import Adjustment, adjust_p_values
+from dfi.results import words
 from dfi.results.columns import SELECTED, frame_of, lists
 from dfi.results.numbers import SHOWN_ROWS, more_text, probability, text_table
 
@@ -102,8 +103,9 @@ class Selection:
 
     def __repr__(self) -> str:
         count, method = len(self.result.names), self.result.spec.get("method")
+        units = words.counted(count, self.result.space)
         lines = [
-            f"Selection: {len(self.selected)} of {count} units by {method}, {self.adjust} at "
+            f"Selection: {len(self.selected)} of {units} by {method}, {self.adjust} at "
             f"{self.alpha:.4g} ({RATES[self.adjust]})",
             f"selected: {', '.join(self.selected) or 'none'}",
         ]

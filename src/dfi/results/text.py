@@ -51,10 +51,9 @@ def result_text(result: Importance) -> str:
     how = result.spec.get("group_scores")
     kinds = [result.space * (result.space != "attributed"), how]
     space = ", ".join(str(kind) for kind in kinds if kind)
-    counted = {"group": "groups", "latent": "coordinates"}.get(result.space, "features")
     name = words.name_of(result.spec)
     about = "" if name is None else f" for {name}"
-    units = f"1 {counted[:-1]}" if len(result.names) == 1 else f"{len(result.names)} {counted}"
+    units = words.counted(len(result.names), result.space)
     lines = [
         f"{what}{about}{space and f' ({space})'}: {units}, "
         f"{result.basis.n_rows} rows, {100 * result.level:.4g} % intervals",
@@ -74,8 +73,9 @@ def result_text(result: Importance) -> str:
         lines.append(BELOW_ZERO)
     unrelated = int(np.sum(result.unrelated))
     if unrelated:
-        score = f"{counted[:-1]} scores" if unrelated == 1 else f"{counted} score"
-        lines.append(f"{unrelated} {score} exactly 0: {UNRELATED}")
+        score = "scores" if unrelated == 1 else "score"
+        units = words.counted(unrelated, result.space)
+        lines.append(f"{units} {score} exactly 0: {UNRELATED}")
     if result.basis.words != "independent rows":
         lines.append(f"standard errors: {result.basis.words}")
     told = (missing_text(result), dependence_text(result), everyday_text(result))

@@ -41,7 +41,7 @@ from dfi.results.views import UNATTRIBUTED, attribution_of, leading, members_of,
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from dfi._types import Array, Floats, Frame, Ints
+    from dfi._types import Array, Floats, Frame, Ints, Space
     from dfi.results.importance import Importance
 
 ROUNDING = 1e-9
@@ -179,9 +179,8 @@ class SignalTree(FrozenRecord):
 
     def __repr__(self) -> str:
         some = self.similarity >= SLIGHT
-        unit = "group" if self.spec.get("units") == "groups" else "feature"
-        count = len(self.names)
-        lines = [f"SignalTree: {count} {unit}{'s' * (count != 1)} by shared signal"]
+        space: Space = "group" if self.spec.get("units") == "groups" else "attributed"
+        lines = [f"SignalTree: {words.counted(len(self.names), space)} by shared signal"]
         if not some.any():
             return f"{lines[0]}: no two clearly share any"
         cells = [

@@ -14,14 +14,20 @@ from dfi.transports import TRANSPORTS
 
 if TYPE_CHECKING:
     from dfi._models.quality import Quality
-    from dfi._types import Plain
+    from dfi._types import Plain, Space
     from dfi.inference.tests import Estimate
 
 VARIANCE = "variance of the outcome"
 _NUMBERS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
+_UNITS: dict[Space, str] = {"attributed": "feature", "latent": "coordinate", "group": "group"}
 _SHOWN_CLASSES = 6
 _SQUARES = ("squared-error", "brier")
 _ARGUMENTS = ("estimator", "transport", "cv", "n_repeats", "form", "random_state")
+
+
+def counted(count: int, space: Space) -> str:
+    """Return a number of units in words: ``3 groups``."""
+    return f"{count} {_UNITS[space]}{'s' * (count != 1)}"
 
 
 @dataclass(frozen=True)
