@@ -324,7 +324,7 @@ def as_donors(values: Floats, mass: Floats, donors: Ints) -> Floats:
 
 
 def shift_error(kernel: Floats, mass: Floats, missing: float) -> float:
-    """Return the error of a mean over pairs from leaving out some shifts."""
+    """Return the standard error of a mean over pairs, by leaving out some shifts at a time."""
     by_shift = np.average(kernel, axis=0, weights=mass)
     k = len(by_shift)
     return float(np.sqrt(missing * by_shift.var(ddof=1) / k)) if k > 1 else 0.0

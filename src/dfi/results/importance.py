@@ -542,7 +542,7 @@ class Importance(Questions, Exports):
 
     @validated
     def contrast(self, a: str, b: str, of: ShareOf | None = None) -> Estimate:
-        """Return the score of ``a`` minus the score of ``b``, or of their shares, with inference.
+        """Return the difference of the scores (or shares) of ``a`` and ``b``, with inference.
 
         Interval and test are two-sided. With a degenerate unit there is no standard error. Ask it
         of two units that were chosen before the scores were seen, such as two measurements of one

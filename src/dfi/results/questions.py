@@ -201,7 +201,8 @@ class Questions(Asked):
         rows : int, slice, mask or sequence of int, optional
             Positions of rows in the table, as in ``X.iloc``; all rows by default.
         X : dataframe or array, optional
-            New rows with the columns of the table, instead of ``rows``.
+            New rows with the columns of the table, instead of ``rows``; the outcome and columns
+            that were left out may be among them.
         sample : int, optional
             Number of rows to draw at random, instead of ``rows``.
         outcome : str, optional
