@@ -28,7 +28,7 @@ def test_near_normal_rows_keep_the_linear_transport():
 def test_skewed_margins_take_normal_scores():
     choice = choose(np.exp(dfi.datasets.m1(600, d=4).X))
     assert choice.design == Copula()
-    assert "likelier as normal scores" in choice.reasons[0]
+    assert "normal scores clearly fit" in choice.reasons[0]
     assert choice.numbers["gain"] > 5 * choice.numbers["gain_se"]
 
 

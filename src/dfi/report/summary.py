@@ -158,9 +158,9 @@ def _explained(result: Importance, target: str | None = None) -> Plain | None:
         "Without the noise of single fits, the models explain" if crossed else "The model explains"
     )
     text = (
-        f"{who} {number(explained.value)} of {number(null.value)}, which is "
-        f"{words.null_of(result.spec, target)} ({percent(explained.value / null.value)}); shares "
-        "are of this."
+        f"{who} {number(explained.value)} of {number(null.value)}, "
+        f"{words.null_of(result.spec, target)} ({percent(explained.value / null.value)}). Shares "
+        "are parts of that."
     )
     if interaction is not None:
         text += f" {words.interaction_text(interaction, result.spec)}"

@@ -86,11 +86,11 @@ class Auto(Transport):
         for unit in columns or ():
             # of a group only its name is known, and none of its columns is asked about
             names.update(zip(unit.positions, unit.matrix_names(), strict=False))
-        reasons = ["no column is clearly likelier as normal scores"]
+        reasons = ["normal scores clearly fit no column better"]
         if found.asked:
             shown = ", ".join(repr(names[k]) for k in found.asked[:3])
             more = f" and {len(found.asked) - 3} more" if len(found.asked) > 3 else ""
-            reasons = [f"held-out values of {shown}{more} are clearly likelier as normal scores"]
+            reasons = [f"normal scores clearly fit held-out values of {shown}{more} better"]
         design: Transport = Copula() if found.asked else Gaussian()
         if np.isfinite(found.penalty) and found.beyond.clear(ERRORS):
             design = Brenier(penalty=found.penalty, margins="auto" if found.margins else False)
