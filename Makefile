@@ -23,7 +23,7 @@ CORETYPES ?= $(call has,pni,Prescott) $(call has,avx2,Haswell) $(call has,avx512
 BLAS_TESTS := tests/test_blas.py tests/golden tests/inference tests/scoring tests/methods/test_explained.py tests/diagnosis/test_noise_floor.py \
 	$(wildcard tests/lines/test_*.py) \
 	$(addprefix tests/transports/test_,copula.py entropic.py gaussian.py sinkhorn.py) \
-	tests/estimates/test_margins.py tests/latent/test_independence.py \
+	tests/estimates/test_margins.py tests/diagnosis/test_independence.py \
 	$(addprefix tests/learners/test_,stack.py network.py) tests/models/test_crossfit.py
 
 .DEFAULT_GOAL := help

@@ -3,6 +3,7 @@
 import ast
 import functools
 import re
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -136,6 +137,19 @@ def test_contributing_names_only_what_is_there():
     of_this_page = {"dfi", "src", "compute", "full", "merge", "figure-time"}
     assert len(named) > 80
     assert sorted(name for name in named - of_this_page if not is_there(name)) == []
+
+
+@pytest.mark.parametrize("variable", ["BLAS_TESTS", "OLDEST_TESTS"])
+def test_make_names_only_tests_that_are_there(variable):
+    """A test that has moved would end the whole target."""
+    command = ["make", "--print-data-base", "--dry-run", "help"]
+    lines = subprocess.run(
+        command, cwd=ROOT, capture_output=True, text=True, check=True
+    ).stdout.splitlines()
+    (value,) = [line for line in lines if line.startswith(f"{variable} := ")]
+    named = value.split()[2:]
+    assert len(named) > 15
+    assert [name for name in named if not (ROOT / name).exists()] == []
 
 
 @pytest.mark.parametrize(
