@@ -11,8 +11,8 @@ import numpy as np
 from dfi._collect import FittedSource
 from dfi._data.columns import read_vector
 from dfi._data.frames import is_table, ordered_like, split_column
+from dfi._data.seeds import Seeds
 from dfi._models.prepare import ORDER
-from dfi._models.seeds import Seeds
 from dfi._parameters import argument, taken_by, validated, worded
 from dfi._run import explain
 from dfi._streams.gather import gather_frame

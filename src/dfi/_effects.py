@@ -13,6 +13,7 @@ from dfi._data.columns import check_rows, read_vector, refuse_gaps
 from dfi._data.frames import split_column
 from dfi._data.outcome import Outcome
 from dfi._data.problem import read_data
+from dfi._data.seeds import Seeds
 from dfi._data.treatment import read_treatment, refuse_copies
 from dfi._models.censoring import survival_outcome
 from dfi._models.fits import Cache
@@ -20,7 +21,6 @@ from dfi._models.learners import predicts_classes, resolve_learner
 from dfi._models.predictor import predict_once
 from dfi._models.prepare import fits_of, take_frame, take_times
 from dfi._models.pseudo import Overlap, fit_dose, fit_nuisances, require_every_row
-from dfi._models.seeds import Seeds
 from dfi._parameters import InvalidParameterError, argument, taken_by, validated
 from dfi._streams.read import is_stream
 from dfi.inference.influence import InfluenceRows

@@ -106,10 +106,5 @@ def listed(names: Sequence[str]) -> str:
     return " and ".join([", ".join(shown[:-1]), shown[-1]] if len(shown) > 1 else shown)
 
 
-def skill_text(skill: float) -> str:
-    """Return a skill with three decimals, or shorter if a gross outlier made it huge."""
-    return f"{skill:.3g}" if abs(skill) >= 1e4 else f"{skill:.3f}"
-
-
 def in_percent(share: float) -> str:
     return f"{100 * share:.2g} %"

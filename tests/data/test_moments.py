@@ -17,7 +17,6 @@ from dfi._data.moments import (
 )
 from dfi._data.source import MatrixSource, RowBlock
 from dfi._data.weights import Weights
-from dfi._estimates.margins import count_rows
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,7 +81,7 @@ def test_moments_are_those_of_all_rows_however_they_are_cut(seed, cuts, kind):
     for meaning in ("frequency", "sampling"):
         weights = Weights(mass, meaning)
         assert found.total(meaning) == pytest.approx(weights.total)
-        assert found.size(meaning) == pytest.approx(count_rows(weights))
+        assert found.size(meaning) == pytest.approx(weights.effective)
 
 
 def test_a_mean_far_from_0_costs_no_digits():

@@ -150,7 +150,7 @@ def test_lines_that_move_nothing_ask_no_model():
         moments = predict
 
     from dfi._diagnosis.noise_floor import noise_floor
-    from dfi._scoring.task import ReadFold
+    from dfi._diagnosis.probes import ReadFold
 
     found = noise_floor(
         replace(Gaussian().fit_matrix(X, weights, table.constant), design=Independent()),

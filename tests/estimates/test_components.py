@@ -27,7 +27,6 @@ from dfi._estimates.components import (
     step_up,
 )
 from dfi._estimates.covariance import RowCoordinates
-from dfi._estimates.margins import count_rows
 
 
 def standardized(X, mass=None):
@@ -312,7 +311,7 @@ def test_counts_are_repeated_rows(seed, wide):
 
 def test_sampling_weights_count_as_their_effective_size():
     weights = Weights(np.array([3.0] * 10 + [0.0] * 5 + [1.0] * 30), "sampling")
-    assert count_rows(weights) == pytest.approx(60**2 / 120)
+    assert weights.effective == pytest.approx(60**2 / 120)
     X = mixed(16, n=45)
     equal = Weights(np.ones(45), "sampling")
     assert partition(X, weights=equal) == partition(X)

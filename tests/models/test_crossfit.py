@@ -14,19 +14,21 @@ from sklearn.preprocessing import StandardScaler
 from dfi._data.folds import read_folds
 from dfi._data.outcome import read_outcome
 from dfi._data.problem import Data
+from dfi._data.seeds import Seeds
+from dfi._data.splits import (
+    full_training,
+    half_training,
+    quarter_training,
+    shared_training,
+)
 from dfi._data.table import read_table
 from dfi._data.weights import read_weights
 from dfi._learners.stack import SuperLearner
 from dfi._models.crossfit import (
     cross_fit,
-    full_training,
-    half_training,
-    quarter_training,
     seed_estimator,
-    shared_training,
 )
 from dfi._models.prepare import prepare
-from dfi._models.seeds import Seeds
 
 GENERATOR = np.random.default_rng(0)
 # the first column is the row number: a model can say which rows it saw

@@ -7,10 +7,10 @@ import numpy as np
 from dfi._data.folds import Fold
 from dfi._data.outcome import Outcome
 from dfi._data.problem import Data
+from dfi._data.seeds import Seeds
 from dfi._data.table import read_table
 from dfi._lines.choose import Quadrature
 from dfi._models.fits import Fits
-from dfi._models.seeds import Seeds
 from dfi._scoring.task import Task
 
 

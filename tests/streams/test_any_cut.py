@@ -11,8 +11,8 @@ from sklearn.ensemble import HistGradientBoostingRegressor
 
 import dfi
 from dfi._data.levels import constant_columns
+from dfi._data.seeds import Seeds
 from dfi._data.source import sampled_places, tickets
-from dfi._models.seeds import Seeds
 from dfi._streams.read import open_stream
 from tests.streams.slices import Slices
 

@@ -11,8 +11,8 @@ import xgboost.dask
 from distributed import Client, LocalCluster
 
 import dfi
+from dfi._data.seeds import Seeds
 from dfi._models.cluster import TicketSplit
-from dfi._models.seeds import Seeds
 from tests.streams.slices import Slices
 
 from .conftest import N

@@ -11,7 +11,7 @@ from sklearn.ensemble import RandomForestRegressor
 
 from dfi._data.table import read_table
 from dfi._data.weights import Weights
-from dfi._estimates.margins import count_rows, fit_margin, knot_scores
+from dfi._estimates.margins import fit_margin, knot_scores
 from dfi._lines.choose import Quadrature, line_model
 from dfi._lines.trees.model import TreeLines
 from dfi._models.crossfit import FoldModels
@@ -195,9 +195,9 @@ def test_knots_depend_on_the_number_of_rows_only():
     weighted = fit_margin(column, np.full(200, 2.0))
     repeated = fit_margin(np.repeat(column, 2), np.ones(400))
     np.testing.assert_allclose(weighted.scores, repeated.scores, atol=1e-12)
-    counts = [count_rows(Weights(np.full(200, 2.0), kind)) for kind in ("frequency", "sampling")]
+    counts = [Weights(np.full(200, 2.0), kind).effective for kind in ("frequency", "sampling")]
     np.testing.assert_allclose(counts, [400.0, 200.0])
-    assert count_rows(Weights(np.array([3.0, 1.0, 0.0]), "sampling")) == pytest.approx(1.6)
+    assert Weights(np.array([3.0, 1.0, 0.0]), "sampling").effective == pytest.approx(1.6)
     fewer = knot_scores(380.0)
     assert np.abs(knot_scores(381.0)[-5:] - fewer[-5:]).max() < 0.01
 

@@ -13,7 +13,7 @@ import dfi
 from dfi._data.table import read_table
 from dfi._data.weights import Weights
 from dfi._estimates.covariance import RowCoordinates, ledoit_wolf
-from dfi._estimates.margins import count_rows, fit_margin
+from dfi._estimates.margins import fit_margin
 from dfi._models.crossfit import FoldModels
 from dfi.datasets.simulations import correlated_gaussian, m4
 from dfi.transports import Copula, EntropicOT, Gaussian, KnotheRosenblatt, base
@@ -131,7 +131,7 @@ def test_scores_under_the_transport_that_is_chosen(kind):
 def test_margins_of_counts_are_those_of_repeated_rows(kind, seed, column):
     X, _, counts = draw(kind, seed)
     weights = Weights(counts.astype(float), "frequency")
-    weighted = fit_margin(X[:, column], weights.values, count_rows(weights))
+    weighted = fit_margin(X[:, column], weights.values, weights.effective)
     repeated = fit_margin(np.repeat(X[:, column], counts), np.ones(counts.sum()))
     for name in ("scores", "values", "rows"):
         np.testing.assert_allclose(getattr(weighted, name), getattr(repeated, name), rtol=1e-8)

@@ -40,6 +40,17 @@ class Weights:
         )
 
     @property
+    def effective(self) -> float:
+        r"""The number of unweighted rows that say as much about quantiles as the weighted ones.
+
+        The sum of frequency weights, as if rows were repeated; of sampling weights
+        :math:`(\sum_i w_i)^2 / \sum_i w_i^2`, since a row that stands for many was seen once.
+        """
+        if self.kind == "frequency":
+            return self.total
+        return float(self.values.sum() ** 2 / np.sum(self.values**2))
+
+    @property
     def uniform(self) -> bool:
         return bool(np.all(self.values == 1.0))
 

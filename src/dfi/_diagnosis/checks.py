@@ -25,7 +25,7 @@ from dfi._diagnosis.noise_floor import (
     noise_floor,
     smaller_than_noise,
 )
-from dfi._diagnosis.probes import probed_table
+from dfi._diagnosis.probes import named_seed, probed_table, read_some_folds
 from dfi._diagnosis.rows import rows_per_column
 from dfi._diagnosis.totals import (
     Totals,
@@ -36,22 +36,15 @@ from dfi._diagnosis.totals import (
     times_counted,
 )
 from dfi._findings import SEVERITIES, Finding, listed
-from dfi._models.seeds import named_seed
-from dfi._scoring.task import ReadFold, Task, read_some_folds
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from dfi._diagnosis.fidelity import Predict
     from dfi._scoring.scores import Scores
+    from dfi._scoring.task import Task
     from dfi._types import Floats, Ints, Plain
     from dfi.transports.base import FittedTransport
-
-SHARE_OF_LINES = 0.1
-"""Lines of the probes, at most, for each line of the features."""
-
-FEWEST_ROWS, MOST_ROWS = 200, 2000
-"""Rows that a check looks at."""
 
 
 def explain_diagnostics(
@@ -106,8 +99,8 @@ def check_result(
     """Check a result; return the measurements and the findings."""
     seed = task.fits.child("diagnosis")
     design, membership = transport.design, transport.score_membership(task)
-    reason = transport.why_unprobed(len(task.explained))
     names, weights = task.names, task.weights.take(scored.rows)
+    reason = transport.why_unprobed(len(task.explained))
     influence = scored.attributed @ membership
     totals = score_totals(
         influence, scored.latent, gained, names, weights,
@@ -123,7 +116,7 @@ def check_result(
             task.fits.table, task.blocks.columns, scored.rows, weights, task.fits.constant,
             named_seed(seed, "noise floor"),
         )  # fmt: skip
-        folds = _some_folds(task, probed.n_columns, transport.n_latent, seed)
+        folds = read_some_folds(task, probed.n_columns, transport.n_latent, seed)
         floor = noise_floor(
             transport, probed, scored.latent, folds, task,
             variance=totals.variance, stretch=scored.stretch,
@@ -201,18 +194,6 @@ def _overlap(transport: FittedTransport, scored: Scores, task: Task) -> dict[str
         "atoms": {columns[unit].name: float(atoms[unit]) for unit in held},
         "of_atoms": ratios,
     }
-
-
-def _some_folds(
-    task: Task, n_probes: int, n_latent: int, seed: np.random.SeedSequence
-) -> tuple[ReadFold, ...]:
-    """Read as many folds as keep the probes' lines a small share of the features'."""
-    lines = SHARE_OF_LINES * len(task.explained) * n_latent
-    return read_some_folds(
-        task,
-        count=int(np.clip(lines / n_probes, FEWEST_ROWS, MOST_ROWS)),
-        seed=named_seed(seed, "lines of probes"),
-    )
 
 
 def joined_checks(parts: Mapping[str, Mapping[str, object]]) -> dict[str, object]:

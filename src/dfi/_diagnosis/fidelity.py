@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
+from dfi._diagnosis.probes import named_seed
 from dfi._findings import Finding
-from dfi._models.seeds import named_seed
 from dfi._parameters import argument
 from dfi._scoring.jackknife import thin
 

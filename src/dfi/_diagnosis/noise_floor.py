@@ -39,9 +39,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from dfi._data.weights import Weights
-    from dfi._diagnosis.probes import ProbedTable
+    from dfi._diagnosis.probes import ProbedTable, ReadFold
     from dfi._diagnosis.totals import Totals
-    from dfi._scoring.task import ReadFold, Task
+    from dfi._scoring.task import Task
     from dfi._types import Floats, Plain
     from dfi.transports.base import FittedTransport
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass, replace
 from functools import singledispatch
 from typing import TYPE_CHECKING, cast
@@ -10,11 +11,11 @@ import numpy as np
 
 from dfi._data.columns import Column
 from dfi._lines.base import LineMoments, Lines
-from dfi._models.seeds import named_seed
 from dfi._scoring.jackknife import N_GROUPS, dealt, group_influence, with_transport_error
 from dfi._scoring.lines import scores_along
 from dfi._scoring.map_error import MapInfluence
 from dfi._scoring.sensitivity import hermite_sensitivity
+from dfi._scoring.task import read_models
 from dfi.transports.base import Layout
 from dfi.transports.blocks import BlockTransport
 from dfi.transports.straight import StraightTransport
@@ -26,13 +27,24 @@ if TYPE_CHECKING:
     from dfi._data.weights import Weights
     from dfi._lines.base import LineModel
     from dfi._scoring.geometry import Geometry
-    from dfi._scoring.task import ReadFold, Task
+    from dfi._scoring.task import Task
     from dfi._types import Bools, Floats, Ints
     from dfi.transports.base import FittedTransport
 
 
 MOST_LEVELS = 20
 """A category with more levels is not copied where there is a smaller one."""
+
+SHARE_OF_LINES = 0.1
+"""Lines of the probes, at most, for each line of the features."""
+
+FEWEST_ROWS, MOST_ROWS = 200, 2000
+"""Rows on which probes are scored."""
+
+
+def named_seed(seed: np.random.SeedSequence, name: str) -> np.random.SeedSequence:
+    """Return a child of a seed that depends on a name only, not on what was spawned before it."""
+    return np.random.SeedSequence(seed.entropy, spawn_key=(*seed.spawn_key, *name.encode()))
 
 
 @dataclass(frozen=True)
@@ -120,6 +132,38 @@ def _models_of_probes(units: tuple[Column, ...], matrix: Floats, constant: Bools
         if kind not in found or size > found[kind][0]:
             found[kind] = (size, unit)
     return {kind: unit for kind, (_, unit) in found.items()}
+
+
+@dataclass(frozen=True)
+class ReadFold:
+    """Rows that a fold holds out, and its models as functions that can be averaged along lines."""
+
+    rows: Ints
+    models: tuple[LineModel, ...]
+
+
+def read_some_folds(
+    task: Task, n_probes: int, n_latent: int, seed: np.random.SeedSequence
+) -> tuple[ReadFold, ...]:
+    """Read as many folds as keep the probes' lines a small share of the features'."""
+    lines = SHARE_OF_LINES * len(task.explained) * n_latent
+    missing = int(np.clip(lines / n_probes, FEWEST_ROWS, MOST_ROWS))
+    found: list[ReadFold] = []
+    mass, seeds = task.weights.values, named_seed(seed, "lines of probes").spawn(len(task.folds))
+    for fold, child in zip(task.folds, seeds, strict=True):
+        if missing <= 0 or fold.repeat > 0:
+            break
+        rows = fold.test[mass[fold.test] > 0]
+        if len(rows) == 0:
+            continue
+        rows = rows[np.unique(np.linspace(0, len(rows) - 1, missing).astype(np.intp))]
+        with warnings.catch_warnings():
+            # What there is to say about how a model is read was said when it was scored.
+            warnings.simplefilter("ignore")
+            models = read_models(fold, task, child.spawn(len(fold.predictors)))
+        found.append(ReadFold(rows, tuple(models)))
+        missing -= len(rows)
+    return tuple(found)
 
 
 @dataclass(frozen=True)

@@ -71,7 +71,6 @@ import numpy as np
 from scipy.linalg import eigh, solve_triangular
 
 from dfi._estimates.components import RELATIVE_FLOOR
-from dfi._estimates.margins import count_rows
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -116,7 +115,7 @@ class Coordinates(Protocol):
 
     @property
     def size(self) -> float:
-        """The effective number of rows (:func:`~dfi._estimates.margins.count_rows`)."""
+        """The effective number of rows (``Weights.effective``)."""
 
     @property
     def total(self) -> float:
@@ -152,7 +151,7 @@ class RowCoordinates:
 
     @property
     def size(self) -> float:
-        return count_rows(self.weights)
+        return self.weights.effective
 
     @property
     def total(self) -> float:

@@ -14,7 +14,7 @@ truth: normal -1, gamma(3) -1, exponential -1, uniform 0, t(5) 0; without the fa
 
 Knots stand at quantile levels that depend on the number of rows only, never at rows picked by the
 data: refits without some of the rows then differ by what the rows say, not by where knots fell.
-The number of rows is that of :func:`count_rows`: a row of frequency weight ``w`` is ``w`` rows.
+The number of rows is ``Weights.effective``: a row of frequency weight ``w`` is ``w`` rows.
 """
 
 from __future__ import annotations
@@ -26,7 +26,6 @@ import numpy as np
 from scipy.special import ndtr, ndtri
 
 if TYPE_CHECKING:
-    from dfi._data.weights import Weights
     from dfi._types import Bools, Floats
 
 HEAVY = 0.02
@@ -105,17 +104,6 @@ class Margin:
         """Return ``s`` such that ``value(score) <= c`` holds exactly where ``score <= s``."""
         mapped = self.score(c)
         return np.where(c >= self.values[-1], np.inf, np.where(c < self.values[0], -np.inf, mapped))
-
-
-def count_rows(weights: Weights) -> float:
-    r"""Return the number of unweighted rows that say as much about quantiles as the weighted ones.
-
-    The sum of frequency weights, as if rows were repeated; of sampling weights
-    :math:`(\sum_i w_i)^2 / \sum_i w_i^2`, since a row that stands for many was seen once.
-    """
-    if weights.kind == "frequency":
-        return weights.total
-    return float(weights.values.sum() ** 2 / np.sum(weights.values**2))
 
 
 def fit_margin(column: Floats, mass: Floats, n: float | None = None) -> Margin:

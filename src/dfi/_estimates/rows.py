@@ -17,7 +17,6 @@ from dfi._estimates.covariance import (
     SummedCoordinates,
     row_keys,
 )
-from dfi._estimates.margins import count_rows
 from dfi._estimates.within_units import WithinUnits, units_of_moments, within_units
 
 if TYPE_CHECKING:
@@ -89,14 +88,13 @@ class Rows:
 
     @property
     def size(self) -> float:
-        return count_rows(self.weights)
+        return self.weights.effective
 
     def within(
         self, constant: Bools, columns: Sequence[Column], like: WithinUnits | None, *, single: bool
     ) -> WithinUnits | None:
-        return within_units(
-            self.matrix, self.weights.shares, constant, columns, self.size, single=single, like=like
-        )
+        share, size = self.weights.shares, self.weights.effective
+        return within_units(self.matrix, share, constant, columns, size, single=single, like=like)
 
     def of_columns(self, active: Ints) -> Centred:
         share = self.weights.shares

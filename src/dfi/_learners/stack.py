@@ -504,7 +504,7 @@ def fit_members(
             followed = isinstance(member, Boosted)
             first = member.base if followed else member
             if id(first) not in bases:
-                given = weight_arguments(first, weight)
+                given = {} if weight is None else weight_arguments(first, weight)
                 bases[id(first)] = clone(first).fit(rows_for(first, X), y.copy(), **given)
             model = bases[id(first)]
             if followed:

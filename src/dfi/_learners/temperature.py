@@ -108,7 +108,7 @@ class TemperatureScaled(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.classes_, codes = np.unique(labels, return_inverse=True)
         held = self._held_out(codes, weight)
         kept = np.flatnonzero(~held)
-        given = weight_arguments(self.estimator, None if sample_weight is None else weight[kept])
+        given = {} if sample_weight is None else weight_arguments(self.estimator, weight[kept])
         self.model_ = clone(self.estimator).fit(_safe_indexing(X, kept), labels[kept], **given)
         for name in ("feature_names_in_", "n_features_in_"):
             if hasattr(self.model_, name):

@@ -25,10 +25,8 @@ SEVERAL = VotingRegressor, VotingClassifier, StackingRegressor, StackingClassifi
 """Passes the same weights to every nested estimator."""
 
 
-def weight_arguments(model: Estimator, weights: Floats | None) -> dict[str, Floats]:
-    """Return the arguments of ``fit`` that take the weights of the rows; none without weights."""
-    if weights is None:
-        return {}
+def weight_arguments(model: Estimator, weights: Floats) -> dict[str, Floats]:
+    """Return the arguments of ``fit`` that take the weights of the rows."""
     check_takes_weights(model)
     return {name: np.array(weights) for name in weight_names(model)}
 

@@ -15,7 +15,7 @@ from sklearn.base import clone
 
 from dfi._data.folds import Fold
 from dfi._data.source import tickets
-from dfi._models.crossfit import CrossFit, FoldModels, Training, seed_estimator
+from dfi._models.crossfit import CrossFit, FoldModels, seed_estimator
 from dfi._models.learners import predicts_classes
 from dfi._models.predictor import Predictor, View, learner_view, predictor_for, rows_seen
 from dfi._parameters import argument
@@ -25,8 +25,9 @@ from dfi.losses import LOG_LOSS, Loss
 
 if TYPE_CHECKING:
     from dfi._data.problem import Data
+    from dfi._data.seeds import Seeds
+    from dfi._data.splits import Training
     from dfi._data.table import Table
-    from dfi._models.seeds import Seeds
     from dfi._types import (
         Advance,
         Array,

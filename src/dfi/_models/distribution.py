@@ -85,7 +85,7 @@ class LocationScale(RegressorMixin, BaseEstimator):
 
         def fitted(rows: Any, outcome: Floats, weight: Floats | None) -> Estimator:
             model = clone(self.estimator)
-            given = weight_arguments(model, None if weight is None else weight[rows])
+            given = {} if weight is None else weight_arguments(model, weight[rows])
             return model.fit(_safe_indexing(X, rows), outcome[rows], **given)
 
         def held_out(outcome: Floats, weight: Floats | None) -> tuple[Floats, Estimator]:

@@ -14,7 +14,18 @@ from dfi._data.dependence import Clusters, Ordered
 from dfi._data.folds import Fold, in_time_order, split_halves
 from dfi._data.levels import constant_columns
 from dfi._data.problem import warn_constant
+from dfi._data.seeds import Seeds
 from dfi._data.source import MatrixSource
+from dfi._data.splits import (
+    beyond,
+    check_sizes,
+    full_training,
+    half_training,
+    of_all_rows,
+    quarter_training,
+    shared_training,
+    split_data,
+)
 from dfi._learners.stack import SuperLearner
 from dfi._learners.temperature import TemperatureScaled
 from dfi._models.adapters import as_model
@@ -23,17 +34,9 @@ from dfi._models.crossfit import (
     HALVINGS,
     CrossFit,
     FoldModels,
-    beyond,
     can_extrapolate,
-    check_sizes,
     cross_fit,
-    full_training,
-    half_training,
-    of_all_rows,
-    quarter_training,
     repeats_and_halvings,
-    shared_training,
-    split_data,
 )
 from dfi._models.learners import (
     check_learner_suits_outcome,
@@ -56,7 +59,6 @@ from dfi._models.predictor import (
     warn_of_classes,
 )
 from dfi._models.quality import combined_quality, judged
-from dfi._models.seeds import Seeds
 from dfi._parameters import TABLE, InvalidParameterError, argument, worded
 from dfi._progress import progress_bar
 from dfi.losses import LOG_LOSS, SQUARED_ERROR
@@ -67,10 +69,10 @@ if TYPE_CHECKING:
     from dfi._data.outcome import Outcome
     from dfi._data.problem import Data, Units
     from dfi._data.source import RowSource
+    from dfi._data.splits import Training
     from dfi._data.table import Table
     from dfi._data.weights import Weights
     from dfi._models.cluster import TicketSplit
-    from dfi._models.crossfit import Training
     from dfi._models.predictor import Predictor
     from dfi._models.quality import Quality
     from dfi._types import Bools, Estimator, EstimatorLike, Floats, Ints, SplitsLike
@@ -137,7 +139,7 @@ class Fits:
         Whether the model was fitted elsewhere: there is one fold, all rows held out.
     halvings : tuple of int
         For each split in how many ways its training rows are halved, where folds share models
-        (:func:`~dfi._models.crossfit.shared_training`); empty where they do not.
+        (:func:`~dfi._data.splits.shared_training`); empty where they do not.
     most_splits : int
         Splits that a method may ask for (:meth:`grown`), at the most; 0 where it may not.
     loss : Loss
@@ -225,9 +227,9 @@ class Fits:
         check_learner_suits_outcome(learner, data.outcome)
         if loss.name == LOG_LOSS.name and needs_scaling(learner):
             learner = TemperatureScaled(estimator=learner)
-        check_sizes(data, cv)
         given = n_repeats
         n_repeats, halvings = repeats_and_halvings(learner, data, cv, n_repeats, most_splits)
+        check_sizes(data, cv)
         repeats = (
             (split.folds(data.places_of(np.arange(data.table.n_rows))),)
             if split is not None

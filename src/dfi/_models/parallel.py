@@ -32,7 +32,7 @@ from joblib.parallel import BACKENDS, get_active_backend
 
 from dfi._parameters import InvalidParameterError, argument, check
 from dfi._progress import progress_bar
-from dfi._threads import machine_threads, threads_allowed
+from dfi._threads import threads_allowed
 
 try:
     import cloudpickle
@@ -143,8 +143,8 @@ def in_parallel(
             map(pickle.loads, parallel(_packed(list(tasks), backend, n_workers)))
         )
     else:
-        told = n_jobs is not None or given is not None or n_workers > 1
-        tasks = _with_threads(tasks, n_workers, n_workers if told else machine_threads())
+        if n_jobs is not None or given is not None or n_workers > 1:
+            tasks = _with_threads(tasks, n_workers)
         if lists:
             results = iter(parallel(tasks))
         else:
@@ -154,11 +154,11 @@ def in_parallel(
     return results if shares or advance is None else _told(results, advance, steps)
 
 
-def _with_threads(tasks: Iterable[Any], n_workers: int, total: int) -> Iterator[object]:
-    """Yield tasks that share ``total`` threads; a single one has all of them for its kernels."""
+def _with_threads(tasks: Iterable[Any], n_workers: int) -> Iterator[object]:
+    """Yield tasks with a thread for each worker; a single task has all of them for its kernels."""
     waiting = iter(tasks)
     first = list(islice(waiting, 2))
-    count = total if len(first) == 1 else max(1, total // n_workers)
+    count = n_workers if len(first) == 1 else 1
     for call in chain(first, waiting):
         yield delayed(_run_with_threads)(count, call)
 

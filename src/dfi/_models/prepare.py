@@ -17,12 +17,13 @@ import numpy as np
 from dfi._data.frames import split_column, split_columns
 from dfi._data.outcome import Outcome, Quantile, SurvivalTarget, Task
 from dfi._data.problem import Data, UnitsKind, read_data, require_groups
+from dfi._data.seeds import Seeds
 from dfi._data.source import sampled_places, tickets
+from dfi._data.splits import split_data
 from dfi._data.survival import Times, are_times, check_horizons, read_times
 from dfi._models.adapters import survival_model
 from dfi._models.censoring import survival_outcome
 from dfi._models.cluster import is_cluster_learner
-from dfi._models.crossfit import split_data
 from dfi._models.distribution import LocationScale, distribution_outcome
 from dfi._models.fits import Cache, Fits, Scale
 from dfi._models.learners import (
@@ -32,7 +33,6 @@ from dfi._models.learners import (
 )
 from dfi._models.parallel import Workers
 from dfi._models.pseudo import require_every_row
-from dfi._models.seeds import Seeds
 from dfi._parameters import (
     TABLE,
     TARGET,
@@ -131,7 +131,7 @@ def prepare(
     (200, 3)
     """
     given = dict(locals())
-    seeds, chosen = Seeds.of(random_state), resolve_loss(loss)
+    chosen = resolve_loss(loss)
     prefit = isinstance(cv, str) and cv == "prefit"
     if scale == "margin" and not (prefit and chosen is None):
         raise ValueError(
@@ -141,6 +141,7 @@ def prepare(
     times = take_times(given)
     given["classified"] = not isinstance(estimator, str | type) and predicts_classes(estimator)
     given["counted"] = chosen is not None and chosen.domain == "positive"
+    seeds = Seeds.of(random_state)
     read = read_streamed if is_stream(X) else read_here
     data = read(given, seeds, prefit=prefit)
     rest = {**given, "data": data, "loss": chosen, "seeds": seeds}

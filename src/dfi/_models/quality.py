@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from scipy.stats import norm
 
-from dfi._findings import Finding, skill_text, warn_of
+from dfi._findings import Finding, warn_of
 from dfi._models.censoring import concordance
 from dfi._parameters import worded
 from dfi.losses import BRIER, LOG_LOSS, SQUARED_ERROR, Loss
@@ -51,6 +51,11 @@ LOSS_NAMES = {
     "gamma": "half the gamma deviance",
 }
 """What the mean loss is called."""
+
+
+def skill_text(skill: float) -> str:
+    """Return a skill with three decimals, or shorter if a gross outlier made it huge."""
+    return f"{skill:.3g}" if abs(skill) >= 1e4 else f"{skill:.3f}"
 
 
 class CalibrationBin(NamedTuple):

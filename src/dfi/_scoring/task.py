@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal
 
@@ -208,11 +207,13 @@ class FoldLines:
 def fold_lines(fold: FoldModels, task: Task) -> FoldLines:
     """Read the models of a fold into their best form, with their own seeds."""
     kernel_seed, *draw_seeds = unspent(fold.seed).spawn(1 + len(fold.predictors))
-    models = tuple(_read(fold, task, draw_seeds))
+    models = tuple(read_models(fold, task, draw_seeds))
     return FoldLines(fold, models, kernel_seed, models[0].rule)
 
 
-def _read(fold: FoldModels, task: Task, seeds: Sequence[np.random.SeedSequence]) -> list[LineModel]:
+def read_models(
+    fold: FoldModels, task: Task, seeds: Sequence[np.random.SeedSequence]
+) -> list[LineModel]:
     """Read models, compared with their own predictions on some of the held-out rows."""
     held_out = task.matrix[fold.test]
     sample = held_out[:: max(1, len(held_out) // SAMPLE_ROWS)]
@@ -220,33 +221,3 @@ def _read(fold: FoldModels, task: Task, seeds: Sequence[np.random.SeedSequence])
         task.readings.of(predictor, sample, task.options, seed)
         for predictor, seed in zip(fold.predictors, seeds, strict=True)
     ]
-
-
-@dataclass(frozen=True)
-class ReadFold:
-    """Rows that a fold holds out, and its models as functions that can be averaged along lines."""
-
-    rows: Ints
-    models: tuple[LineModel, ...]
-
-
-def read_some_folds(
-    task: Task, *, count: int, seed: np.random.SeedSequence
-) -> tuple[ReadFold, ...]:
-    """Read the first folds that hold out ``count`` rows of positive weight together, for checks."""
-    found: list[ReadFold] = []
-    missing, mass = count, task.weights.values
-    for fold, child in zip(task.folds, seed.spawn(len(task.folds)), strict=True):
-        if missing <= 0 or fold.repeat > 0:
-            break
-        rows = fold.test[mass[fold.test] > 0]
-        if len(rows) == 0:
-            continue
-        rows = rows[np.unique(np.linspace(0, len(rows) - 1, missing).astype(np.intp))]
-        with warnings.catch_warnings():
-            # What there is to say about how a model is read was said when it was scored.
-            warnings.simplefilter("ignore")
-            models = _read(fold, task, child.spawn(len(fold.predictors)))
-        found.append(ReadFold(rows, tuple(models)))
-        missing -= len(rows)
-    return tuple(found)

@@ -331,7 +331,7 @@ def _probabilities(
     model = clone(classifier)
     seed_estimator(model, seed)
     positions = positions_of(table, sorted(known))
-    parameters = weight_arguments(model, None if weights is None else mass)
+    parameters = {} if weights is None else weight_arguments(model, mass)
     with config_context(enable_metadata_routing=False):
         model.fit(table.matrix[rows][:, np.array(positions)], codes, **parameters)
     return _ClassProbabilities(model, positions, n_levels)

@@ -556,7 +556,6 @@ def _part(
     unrelated = np.zeros(len(owned), dtype=np.bool_)
     if scores.unread is not None:
         unrelated = ~degenerate & ((~scores.unread).astype(np.float64) @ membership == 0)
-    quality = judged(fits, averaged(scores.predictions))
     shared: dict[str, Any] = {
         "rows": scores.rows,
         "names": task.names[: membership.shape[1]],
@@ -564,7 +563,7 @@ def _part(
         "unrelated": unrelated,
         "undetected": _undetected(transport, scores, task)[: len(owned)] * unrelated,
         "components": transport.unit_components(task.blocks.columns),
-        "quality": quality,
+        "quality": judged(fits, averaged(scores.predictions)),
         **facts,
     }
     weights = fits.weights.take(scores.rows)

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from dfi._findings import skill_text
+from dfi._models.quality import skill_text
 from dfi.losses import LOSSES
 from dfi.results.numbers import percent
 from dfi.transports import TRANSPORTS

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from dfi._models.seeds import Seeds
+from dfi._data.seeds import Seeds
 from dfi._parameters import validated_fields
 from dfi.transports.base import FittedTransport, Transport, TransportChoice, repeated_rows
 from dfi.transports.brenier import Brenier

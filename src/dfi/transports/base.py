@@ -22,12 +22,12 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from dfi._data import source as rows_in_blocks
 from dfi._data.frames import build_frame, is_table
+from dfi._data.seeds import Seeds
 from dfi._data.source import MatrixSource, RowSource
 from dfi._data.table import GIB, Table, read_table
 from dfi._data.weights import Weights, read_weights
 from dfi._estimates.covariance import Estimated
 from dfi._findings import Finding
-from dfi._models.seeds import Seeds
 from dfi._parameters import TABLE, argument, check, worded
 from dfi._scoring.jackknife import (
     dealt_groups,

@@ -52,7 +52,7 @@ from scipy.special import ndtr
 
 from dfi._data import source
 from dfi._estimates.components import Components, check_components
-from dfi._estimates.margins import Margin, count_rows, fit_margin
+from dfi._estimates.margins import Margin, fit_margin
 from dfi._lines.choose import Quadrature
 from dfi._lines.closed_form import SumLines
 from dfi._lines.quadrature import QuadratureLines, spread_nodes
@@ -415,7 +415,7 @@ class Copula(Whitening):
     def fit_rows(self, matrix: Floats, weights: Weights, layout: Layout) -> CopulaTransport:
         constant, like = layout.constant, layout.like
         share = weights.shares
-        n = count_rows(weights)
+        n = weights.effective
         counted = matrix[weights.values > 0]
         # what varies among all rows may not among those of a refit
         varies = np.ptp(counted, axis=0) > 0

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from dfi._data.weights import Weights
-from dfi._estimates.margins import Margin, count_rows, fit_margin
+from dfi._estimates.margins import Margin, fit_margin
 from dfi.transports.base import Layout
 from dfi.transports.blocks import BlockTransport
 from dfi.transports.gaussian import Gaussian, LinearTransport
@@ -190,7 +190,7 @@ def _margin_gains(column: Floats, mass: Floats, cut: int) -> Floats:
 
 def margins_of(matrix: Floats, mass: Floats, columns: Sequence[int]) -> dict[int, Margin]:
     weights = Weights(mass, "sampling")
-    return {k: fit_margin(matrix[:, k], mass, count_rows(weights)) for k in columns}
+    return {k: fit_margin(matrix[:, k], mass, weights.effective) for k in columns}
 
 
 def scored(matrix: Floats, margins: dict[int, Margin]) -> Floats:

@@ -38,7 +38,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal, Protocol, cast
 import numpy as np
 from scipy.special import ndtr, ndtri
 
-from dfi._estimates.margins import Margin, count_rows, fit_margin
+from dfi._estimates.margins import Margin, fit_margin
 from dfi._lines.base import Reference
 from dfi._parameters import TABLE, argument, check, validated_fields
 from dfi.transports.base import Transport, UnsuitableTransportError, repeated_rows
@@ -319,7 +319,7 @@ class KnotheRosenblatt(Transport):
         mass = weights.values
         share = mass / mass.sum()
         center = share @ matrix
-        n = count_rows(weights)
+        n = weights.effective
         margins = tuple(fit_margin(matrix[:, k], mass, n) for k in active)
         levels = tuple(
             _levels(matrix[:, k], mass) if margin.discrete else None

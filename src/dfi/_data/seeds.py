@@ -7,8 +7,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dfi._parameters import whole
-
 
 @dataclass(frozen=True)
 class Seeds:
@@ -18,10 +16,10 @@ class Seeds:
     key: tuple[int, ...] = ()
 
     @classmethod
-    def of(cls, random_state: object) -> Seeds:
+    def of(cls, random_state: int | None) -> Seeds:
         if random_state is None:
             return cls(int(np.random.SeedSequence().entropy))  # type: ignore[arg-type]
-        return cls(whole("random_state", random_state, 0))
+        return cls(int(random_state))
 
     def child(self, *names: str | int) -> Seeds:
         return Seeds(self.entropy, (*self.key, *(zlib.crc32(str(name).encode()) for name in names)))
@@ -35,8 +33,3 @@ class Seeds:
 
     def integer(self) -> int:
         return int(self.sequence().generate_state(1)[0])
-
-
-def named_seed(seed: np.random.SeedSequence, name: str) -> np.random.SeedSequence:
-    """Return a child of a seed that depends on a name only, not on what was spawned before it."""
-    return np.random.SeedSequence(seed.entropy, spawn_key=(*seed.spawn_key, *name.encode()))
