@@ -43,8 +43,8 @@ def smooth(X):
 
 @pytest.fixture
 def every_row(monkeypatch):
-    monkeypatch.setattr(checks, "FEWEST_ROWS", 10**6)
-    monkeypatch.setattr(checks, "MOST_ROWS", 10**6)
+    monkeypatch.setattr("dfi._diagnosis.probes.FEWEST_ROWS", 10**6)
+    monkeypatch.setattr("dfi._diagnosis.probes.MOST_ROWS", 10**6)
 
 
 def probes_of(result):
