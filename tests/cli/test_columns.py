@@ -90,7 +90,7 @@ def test_marked_numbers_are_refused_with_the_option_that_reads_them(run, frame):
     expected = sums(run)["features"]
     marked(frame, "money", [f"${value:,} " for value in b])
     assert sums(run)["features"] == expected
-    marked(frame, "money", [f"{5000 + value:,}" for value in b])
+    marked(frame, "money", [f"{50000 + k:,}" if k % 2 else f"{50000 + k}" for k in b])
     one_sentence(
         run("explain", "data.csv", "-y", "y", "-f", *LINEAR),
         "column 'money' has texts such as", "--numbers marked", "--numbers text",
@@ -122,12 +122,14 @@ def test_decimal_commas_are_read_and_told(run, frame):
     assert "read as numbers: a, b, y" in done.stderr
 
 
-def test_what_may_be_thousands_or_decimals_is_not_guessed(run, frame):
+def test_thousands_or_decimals_are_not_guessed_where_they_change_scores(run, frame):
     marked(frame, "n", ["17,000", "18,500"] * 45)
     one_sentence(
-        run("explain", "data.csv", "-y", "y", "-f"),
-        "texts such as '17,000'", "--numbers marked", "--decimal ,",
+        run("explain", "data.csv", "-y", "n", "-f"),
+        "texts such as '17,000'", "--numbers marked", "--decimal ','",
     )  # fmt: skip
+    done = run("explain", "data.csv", "-y", "y", "-f", *LINEAR)
+    assert "read as numbers: n" in done.stderr
 
 
 def test_points_are_not_decimal_where_commas_are(place):

@@ -112,7 +112,7 @@ def test_columns_that_cannot_be_read_are_told_together(run, everyday):
     mostly = ["oops", *map(str, range(119))]
     wrong = everyday.with_columns(
         rate=pl.Series(rate),
-        price=pl.Series([f"{k + 1},{k:03d}" for k in range(120)]),
+        price=pl.Series([f"{k + 1},{k:03d}" if k else "1500" for k in range(120)]),
         mostly=pl.Series(mostly),
     )
     wrong.write_csv("data.csv")

@@ -132,8 +132,8 @@ ODD = {
     "days of them": (
         with_column(lambda row: ("2024-12-13", "14.12.2024", "2024-12-15")[row % 3]),
         ("--dates", "days"), 4, "'k' has dates in different formats, such as"),
-    "some thousands": (with_column(lambda row: f'"{1500 + 100 * row:,}"'), (), 4,
-                       "thousands are read with --numbers marked, decimal commas with --decimal ,"),
+    "some thousands": (with_column(lambda row: f'"{1500 + row:,}"' if row else "1500"), (), 4,
+                       "with --numbers marked, decimal commas with --decimal ','"),
     "other separators": (lines(separator=" ", names=("a", "b", "c", "y")), (), 4,
                          "the only column is 'a b c y': separate fields by commas, semicolons"),
     "blanks in names": (lines(names=("a", "b", "c", " y ")), (), 4, "did you mean ' y '?"),

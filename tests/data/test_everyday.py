@@ -185,11 +185,32 @@ def test_one_reading_is_enough(library, write, values):
     np.testing.assert_allclose(column(frame), values % 5 if write(7) == "2" else truth)
 
 
+@pytest.mark.parametrize("library", FRAMES)
+def test_the_unit_of_a_feature_changes_no_score(library):
+    """1,500 may be 1.5: of a feature that is a thousandth, which scores alike."""
+    values = np.floor(AMOUNTS) + 1000
+    for unit in ("", " sqft"):
+        frame, everyday = read([f"{value:,.0f}{unit}" for value in values], library)
+        assert everyday.spec() == {"numbers": ["c"]}
+        np.testing.assert_array_equal(column(frame), values)
+    texts = [f"{value:,.0f}" for value in values]
+    table = FRAMES[library]({"x": X, "y": texts})
+    with pytest.raises(ValueError, match=r"thousands .* make it numbers, e\.g\. y\.str\.replace"):
+        dfi.explain(table, "y", "linear")
+
+
+def test_no_thousands_begin_with_zero():
+    values = np.round(np.linspace(0.5, 9.5, N), 3)
+    frame, everyday = read([f"{value:.3f}".replace(".", ",") for value in values])
+    assert everyday.spec() == {"numbers": ["c"]}
+    np.testing.assert_array_equal(column(frame), values)
+
+
 @pytest.mark.parametrize(
     "texts",
     [
         [f"{k:05d}" for k in range(N)],
-        [f"{1 + k},{500 + k}" for k in range(N)],
+        [f"{1 + k},{500 + k}" if k % 2 else f"{1500 + k}" for k in range(N)],
         [f"${k}.5" if k % 2 else f"€{k}.5" for k in range(N)],
         [f"{k}.5 %" if k % 2 else f"{k}.5" for k in range(N)],
         [f"{k}.5 kg" if k % 2 else f"{k}.5 lb" for k in range(N)],
@@ -280,6 +301,7 @@ def test_identifiers_are_left_out_and_named(library):
             "id": [f"K{k:03d}" for k in range(N)],
             "nr": RNG.choice(10**6, N, replace=False),
             "PID": RNG.choice(10**6, N, replace=False),
+            "patient_no": RNG.choice(10**6, N, replace=False),
             "line": RNG.permutation(N),
             "year": np.arange(1930, 1930 + N),
             "x": X,
@@ -289,7 +311,9 @@ def test_identifiers_are_left_out_and_named(library):
     with pytest.warns(dfi.warnings.IdentifierWarning, match="'year'"):
         result = dfi.explain(table, "y", "linear")
     assert result.names == ("year", "x")
-    assert set(result.spec["everyday"]["left_out"]) == {"id", "nr", "PID", "line"}
+    assert set(result.spec["everyday"]["left_out"]) == {
+        "id", "nr", "PID", "patient_no", "line",
+    }  # fmt: skip
     assert "left out: id (80 different texts in 80 rows)" in str(result)
     with pytest.raises(TypeError, match="'id' has 80 different values"):
         dfi.explain(table, "y", "linear", identifiers="error")

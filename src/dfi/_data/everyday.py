@@ -43,7 +43,7 @@ FEWEST_IDENTIFIED = 21
 """With this many rows, whole numbers that are all different look like a row count."""
 
 NAMES_ROWS = re.compile(
-    r"(?:^|[\W_])(?:id|ids|pid|uid|uuid|guid|rowid|row|rownames|index|idx|nr)$", re.I
+    r"(?:^|[\W_])(?:id|ids|pid|uid|uuid|guid|rowid|row|rownames|index|idx|nr|no|number|key)$", re.I
 )
 """Names of columns that identify the rows."""
 
@@ -206,7 +206,7 @@ def read_everyday_outcome(y: Native, *, classes: bool) -> tuple[Native, Reader |
     cells = _distinct(column)
     if any(not isinstance(cell, str) for cell in cells):
         return y, None
-    reader = _number_reader(cells)
+    reader = _number_reader(cells, feature=False)
     few = len({*map(_bare, cells)} - _GAPS) <= _IDENTIFIER_LEVELS
     if reader is None or classes or few:
         reader = _label_reader(column)
@@ -266,7 +266,7 @@ def _reader(column: nw.Series[Native]) -> Reader | None:
         return None
     if (form := _form_of_dates(cells)) is not None:
         return Reader("days", form)
-    numbers = _number_reader(cells)
+    numbers = _number_reader(cells, feature=True)
     if numbers is not None:
         return numbers
     few = len({*map(_bare, cells)}) <= _IDENTIFIER_LEVELS
@@ -400,20 +400,23 @@ def _reader_of_dates(form: str) -> Callable[[Native], float | None]:
     return read
 
 
-def read_numbers(column: nw.Series[Native]) -> Floats | None:
+def read_numbers(column: nw.Series[Native], *, feature: bool) -> Floats | None:
     cells = _distinct(column) if column.dtype in (nw.String, nw.Object) else set()
-    reader = _number_reader(cells)
+    reader = _number_reader(cells, feature=feature)
     return None if reader is None else _each(column, lambda c: _number(c, reader.form, reader.unit))
 
 
-def _number_reader(cells: set[Native]) -> Reader | None:
-    """Return how texts are read as numbers where they all are, or are missing, in one way only."""
+def _number_reader(cells: set[Native], *, feature: bool) -> Reader | None:
+    """Return how texts are read as numbers where they all are, or are missing, in one way only.
+
+    Two ways that differ by a factor alone are one for a ``feature``: its unit changes no score.
+    """
     if any(not isinstance(cell, str) for cell in cells):
         return None
     texts = [text.strip() for text in cells if _bare(text) not in _GAPS]
     if not texts or any(map(is_code, texts)):
         return None
-    decimal = _decimal_of(texts)
+    decimal = _decimal_of(texts, feature=feature)
     if decimal is not None:
         marks = {re.sub(r"[-+−().,'eE\d\s]", "", text) for text in texts}
         if len(marks - {""}) > 1 or ("%" in marks and "" in marks):
@@ -424,11 +427,11 @@ def _number_reader(cells: set[Native]) -> Reader | None:
     unit = units.pop()
     if unit is None or units:
         return None
-    decimal = _decimal_of([text.removesuffix(unit) for text in texts])
+    decimal = _decimal_of([text.removesuffix(unit) for text in texts], feature=feature)
     return None if decimal is None else Reader("numbers", decimal, unit)
 
 
-def _decimal_of(texts: Sequence[str]) -> Decimal | None:
+def _decimal_of(texts: Sequence[str], *, feature: bool) -> Decimal | None:
     """Return the decimal mark that makes every text a number; None if neither or both do."""
     read = {
         mark: [read_number(text, mark) for text in texts]
@@ -440,11 +443,14 @@ def _decimal_of(texts: Sequence[str]) -> Decimal | None:
     with_comma = [text for text in texts if "," in text]
     if not with_comma or read["."] == read[","]:
         return "."
+    if any(re.search(r"(?<!\d)0,", text) for text in with_comma):
+        return ","
     # 1,500 beside 950 counts thousands, and so does a sum of money; alone it may be 1.5
     small = [abs(value or 0.0) < 1000 for text, value in zip(texts, read["."], strict=True)
              if "," not in text]  # fmt: skip
     money = all(re.search(_CURRENCY, text) for text in texts)
-    return "." if money or (small and all(small)) else None
+    alone = feature and len(with_comma) == len(texts)
+    return "." if money or alone or (small and all(small)) else None
 
 
 DECIMALS: tuple[Decimal, ...] = (".", ",")

@@ -351,7 +351,7 @@ def _label_rule(shown: OutcomeStats, task: Task, positive: object) -> OutcomeRul
         raise InvalidParameterError(
             f"{TARGET} {found.words()}",
             "y",
-            f"{worded('make it numbers, e.g. y.astype(float)', typed)}, or pass "
+            f"{worded('make it numbers, e.g. ' + found.remedy('y'), typed)}, or pass "
             f"{argument('task', 'classification')} if its numbers are names of classes",
         )
     if shown.n_gaps:

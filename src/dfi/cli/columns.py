@@ -43,7 +43,7 @@ def _plain(decimal: Decimal) -> re.Pattern[str]:
     return re.compile(rf"[+\-−]?(?:\d+(?:{mark}\d*)?|{mark}\d+){_EXPONENT}")
 
 
-_THOUSANDS = re.compile(r"[+\-−]?\d{1,3}(?:,\d{3})*")
+_THOUSANDS = re.compile(r"[+\-−]?(?:\d{1,3}(?:,\d{3})*|\d+)")
 
 
 def _values(column: pl.Series) -> list[str]:
@@ -62,16 +62,16 @@ def _holds(values: Sequence[str], pattern: re.Pattern[str]) -> bool:
 
 
 def with_numbers(
-    frame: pl.DataFrame, names: Sequence[str], request: Request, console: Console
+    frame: pl.DataFrame, features: Sequence[str], request: Request, console: Console
 ) -> pl.DataFrame:
     """Read texts that are numbers, or refuse those with marks, as ``--numbers`` says."""
     if request.numbers == "text":
         return frame
     read: list[pl.Series] = []
     refusals = Refusals()
-    for name in names:
+    for name in frame.columns:
         with refusals.of(name):
-            found = _with_numbers(frame[name], request)
+            found = _with_numbers(frame[name], request, feature=name in features)
             if found is not None:
                 read.append(found)
     refusals.raise_any()
@@ -80,7 +80,7 @@ def with_numbers(
     return frame.with_columns(read) if read else frame
 
 
-def _with_numbers(column: pl.Series, request: Request) -> pl.Series | None:
+def _with_numbers(column: pl.Series, request: Request, *, feature: bool) -> pl.Series | None:
     if column.dtype != pl.String:
         return None
     name, values = column.name, _values(column)
@@ -90,7 +90,7 @@ def _with_numbers(column: pl.Series, request: Request) -> pl.Series | None:
         _refuse_two_scales(name, values, request.decimal)
         return _converted(column, request.decimal)
     if request.decimal == ".":
-        numbers = read_numbers(nw.from_native(column, series_only=True))
+        numbers = read_numbers(nw.from_native(column, series_only=True), feature=feature)
         if numbers is not None:
             return pl.Series(name, numbers, nan_to_null=True)
     _refuse_marks(name, values, request.decimal)
@@ -117,13 +117,13 @@ def _refuse_marks(name: str, values: Sequence[str], decimal: Decimal) -> None:
         example = min(value for value in values if "," in value)
         raise Refused(
             f"column {name!r} has texts such as {example!r}: thousands are read with "
-            f"--numbers marked, decimal commas with --decimal ,; or {text}"
+            f"--numbers marked, decimal commas with --decimal ','; or {text}"
         )
     if _holds(values, _plain(other)):
         marks = "commas" if other == "," else "points"
         raise Refused(
-            f"column {name!r} has decimal {marks} ({min(values)!r}): read them with --decimal "
-            f"{other}, or {text}"
+            f"column {name!r} has decimal {marks} ({min(values)!r}): read them with "
+            f"--decimal '{other}', or {text}"
         )
     for mark in (decimal, other):
         if values and all(read_number(value, mark) is not None for value in values):

@@ -95,7 +95,7 @@ def read_arguments(
             "features: give an unfitted model or a name"
         )
     (n, d), others = rows.features.shape, rows.others
-    console.say(f"{doing}: {n} rows, {d} features")
+    console.say(f"{doing}: {n} rows, {d} feature{'s' * (d != 1)}")
     return {
         "X": rows.features,
         "y": rows.target.to_frame().with_columns(others["event"])

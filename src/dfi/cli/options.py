@@ -280,8 +280,8 @@ class Request:
     )
     numbers: Numbers = _reading(
         "plain",
-        help="texts such as 17 %, $17 and 17,000: refused (plain), read as numbers (marked), or "
-        "levels (text), all of them; --categorical names single columns",
+        help="numbers as text: read if there is one way to (plain), also 17,000 as 17000 (marked), "
+        "or all kept as levels (text); --categorical names single columns",
     )
     decimal: Decimal = _reading(".", help="decimal mark of CSV and TSV")
     max_levels: int | None = _reading(

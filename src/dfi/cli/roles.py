@@ -51,7 +51,7 @@ def select(frame: pl.DataFrame, request: Request, console: Console) -> Selection
     features = [name for name in frame.columns if name not in left_out]
     if not features:
         raise Refused("no feature is left: every column is the target or left out")
-    frame = with_numbers(frame.select([*features, *named]), [*features, *named], request, console)
+    frame = with_numbers(frame.select([*features, *named]), features, request, console)
     _check_roles(frame, request)
     floats = [name for name, dtype in frame.schema.items() if dtype.is_float()]
     frame = frame.with_columns(pl.col(floats).fill_nan(None)) if floats else frame
