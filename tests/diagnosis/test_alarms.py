@@ -78,6 +78,15 @@ def test_a_cell_that_hides_its_column_is_named():
     assert not [f for f in dfi.explain(X, y, "linear").findings if f.kind == "ruling row"]
 
 
+def test_a_value_where_other_columns_have_gaps_rules_none():
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame(rng.normal(158, 5, (150, 3)), columns=list("abc"))
+    X.loc[:5, ["a", "b"]] = np.nan
+    X.loc[5, "b"] = 149.0  # present where all others with a gap in a have one in b
+    y = X["c"] + rng.normal(size=150)
+    assert not [f for f in dfi.explain(X, y, "linear").findings if f.kind == "ruling row"]
+
+
 def test_row_is_named_by_its_place_in_the_table_before_rows_were_left_out():
     X, y = table()
     X.loc[17, "b"], y[17] = 40.0, -30.0

@@ -88,7 +88,8 @@ def test_decimals_align():
         ["20,335", "5"], ["–", "−39"], ["0", "187"],
     ]  # fmt: skip
     assert aligned([[0.5], [-0.00001], [0.25]]) == [["0.500"], ["0.000"], ["0.250"]]
-    assert aligned([[1e9], [1.0]]) == [["1.00e+09"], ["1.00e+00"]]
+    assert aligned([[1e9], [1.0]]) == [["1.00 billion"], ["0.00 billion"]]
+    assert aligned([[1e18], [2e18]]) == [["1.00e+18"], ["2.00e+18"]]
     assert aligned([[0.0], [None]]) == [["0"], ["–"]]
 
 

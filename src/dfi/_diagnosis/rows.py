@@ -236,11 +236,14 @@ def ruling_cells(
     ]
     owner = transport.owner(task.blocks.columns)
     steps = np.sqrt(weights.values)[:, None] * (latent - weights.mean(latent))
-    # one gap rules its own indicator, and does nobody harm
+    # a gap, or a value where others have gaps, rules the indicator, and does nobody harm
     for place, unit in enumerate(owner):
         column = task.blocks.columns[unit]
         if column.fill is not None:
-            steps[matrix[:, column.positions[-1]] > 0.0, place] = 0.0
+            value, gap = matrix[:, column.positions[0]], matrix[:, column.positions[-1]]
+            along = np.abs(np.stack([value - value.mean(), gap - gap.mean()]) @ steps[:, place])
+            indicates = along[1] * np.std(value) > along[0] * np.std(gap)
+            steps[indicates | (gap > 0.0), place] = 0.0
     found, name_of = [], task.fits.data.label_of
     for row, coordinates in _ruled(steps, np.array(varied)[owner]).items():
         about = tuple(

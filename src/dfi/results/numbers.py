@@ -16,6 +16,9 @@ FIGURE_SPACE = "\u2007"
 """A blank that is as wide as a digit."""
 
 
+_LARGE = {6: "million", 9: "billion", 12: "trillion"}
+
+
 def number(value: float | None) -> str:
     """Return a number with four significant digits, separated thousands and a true minus sign."""
     if value is None or not math.isfinite(value):
@@ -23,7 +26,10 @@ def number(value: float | None) -> str:
     if value == 0:
         return "0"
     size = abs(value)
-    if size >= 1e7 or size < 1e-4:
+    power = 3 * math.floor(math.log10(size) / 3)
+    if power in _LARGE:
+        text = f"{value / 10.0**power:.4g} {_LARGE[power]}"
+    elif power > max(_LARGE) or size < 1e-4:
         text = f"{value:.2e}"
     elif size >= 1000:
         text = f"{round(value, 3 - math.floor(math.log10(size))):,.0f}"
@@ -80,12 +86,16 @@ def plain(value: float | None, places: int | None, *, thousands: str = "") -> st
 
 def aligned(rows: Sequence[Sequence[float | None]]) -> list[list[str]]:
     """Return rows of numbers of one kind with equal decimals and separated thousands."""
-    places = decimals(value for row in rows for value in row)
+    every = [value for row in rows for value in row]
+    power = power_of_ten(every)
+    unit = f" {_LARGE[power]}" if power in _LARGE else ""
+    scale = 10.0**power if unit else 1.0
+    places = decimals(value / scale for value in every if value is not None)
 
     def text(value: float | None) -> str:
         if value is None or not math.isfinite(value):
             return "–"
-        return plain(value, places, thousands=",").replace("-", "−")
+        return plain(value / scale, places, thousands=",").replace("-", "−") + unit
 
     return [[text(value) for value in row] for row in rows]
 

@@ -214,8 +214,8 @@ def interaction_text(found: Estimate, spec: Mapping[str, object]) -> str:
             f"times it ({level} interval {low} to {most})."
         )
     return (
-        f"Interactions: about {percent(found.value)} of {whole} or less "
-        f"({level} interval {percent(max(found.ci_low, 0.0))} to {high})."
+        f"Interactions: about {percent(found.value)} of {whole} ({level} interval "
+        f"{percent(max(found.ci_low, 0.0))} to {high}), less if three or more act together."
     )
 
 

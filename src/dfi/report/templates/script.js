@@ -20,7 +20,11 @@
   // Values on hover and focus; the same unit lights up everywhere.
   function digits(value) {
     if (value === null || value === undefined) { return "–"; }
-    if (value !== 0 && (Math.abs(value) >= 1e7 || Math.abs(value) < 1e-4)) { return value.toExponential(2); }
+    var size = Math.abs(value);
+    if (size >= 1e15 || (size < 1e-4 && size > 0)) { return value.toExponential(2); }
+    if (size >= 1e12) { return digits(value / 1e12) + " trillion"; }
+    if (size >= 1e9) { return digits(value / 1e9) + " billion"; }
+    if (size >= 1e6) { return digits(value / 1e6) + " million"; }
     return Number(value.toPrecision(4)).toLocaleString("en", { maximumFractionDigits: 6 });
   }
   function describe(row, line) {
