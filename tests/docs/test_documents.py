@@ -137,6 +137,12 @@ def test_contributing_names_only_what_is_there():
     of_this_page = {"dfi", "src", "compute", "full", "merge", "figure-time"}
     assert len(named) > 80
     assert sorted(name for name in named - of_this_page if not is_there(name)) == []
+    placed = re.findall(r"`([\w.]+)` \(`([\w/]+\.py)`", text)
+    assert len(placed) > 15
+    for name, path in placed:
+        code = (ROOT / "src" / "dfi" / path).read_text()
+        last = name.rpartition(".")[2]
+        assert re.search(rf"(def|class) {last}\b|^{last} = ", code, re.MULTILINE), (name, path)
 
 
 @pytest.mark.parametrize("variable", ["BLAS_TESTS", "OLDEST_TESTS"])
