@@ -13,7 +13,8 @@ from dfi._data.weights import Weights
 from dfi._learners.quadratic import QuadraticRidge
 from dfi._models.distribution import LocationScale, distribution_outcome
 from dfi._models.prepare import prepare
-from dfi.methods.base import MethodResult, with_quantile
+from dfi.methods.base import MethodResult
+from dfi.methods.compute import with_quantile
 
 N = 600
 RNG = np.random.default_rng(0)

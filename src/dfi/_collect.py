@@ -12,22 +12,13 @@ import numpy as np
 from dfi._data import source
 from dfi._data.frames import is_table
 from dfi._data.groups import read_groups
-from dfi._data.outcome import Outcome, QuantileLevels
+from dfi._data.outcome import Outcome
 from dfi._models.distribution import SMALLEST
 from dfi._models.fits import Cache, Fits
-from dfi._models.learners import no_learner_of
-from dfi._parameters import argument, one_of
-from dfi._progress import progress_bar
+from dfi._parameters import one_of
 from dfi._threads import single_blas_thread
 from dfi.inference.influence import InfluenceRows
-from dfi.methods.base import (
-    Method,
-    MethodResult,
-    summed,
-    with_quantile,
-    with_thresholds,
-    with_totals,
-)
+from dfi.methods.compute import parts_of
 from dfi.methods.disentangled import Disentangled
 from dfi.methods.keep import keep_path
 from dfi.methods.pairs import pair_rows
@@ -45,10 +36,14 @@ from dfi.transports import resolve_transport
 from dfi.warnings import InferenceWarning, WeakModelWarning, warn
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from dfi._data.table import Table
     from dfi._types import Array, Floats, GroupsLike, Ints, TableLike
+    from dfi.methods.base import (
+        Method,
+        MethodResult,
+    )
 
 
 KEPT_CELLS, FEWEST_KEPT = 100_000, 200
@@ -362,142 +357,11 @@ def importances(
     fits: Fits, method: Method, level: float, *, keep_rows: bool = False
 ) -> dict[str, Importance]:
     """Compute a method and put each of its parts into a result with its specification."""
-    reason = refusal(method, fits)
-    if reason is not None:
-        raise ValueError(reason)
-    parts = _summed_parts(fits, method) if fits.outcome.members else _parts(fits, method)
+    parts = parts_of(fits, method)
     fits = fits.settled
     return {
         key: importance(fits, method, key, part, level, keep_rows=keep_rows)
         for key, part in parts.items()
-    }
-
-
-def _warn_of_members(category: type[Warning], texts: dict[str, list[str]], count: int) -> None:
-    """Warn once for several members: the first text, and whose texts are like it."""
-    text, names = next(iter(texts.items()))
-    if len(texts) == 1 and len(names) == count:
-        warn(text, category)
-        return
-    others = [name for more in list(texts.values())[1:] for name in more if name not in names]
-    same = f" (much the same for {', '.join(dict.fromkeys(others))})" if others else ""
-    warn(f"{', '.join(names)}: {text}{same}", category)
-
-
-def refusal(method: Method, fits: Fits) -> str | None:
-    """Return why these data, or their loss, have no such importance, or None."""
-    if not fits.loss.is_square and not method.any_loss:
-        return (
-            f"{method.name} is a part of a variance, and {argument('loss', fits.loss.name)} is "
-            f"not: use {argument('loss', 'squared-error')} ('brier' for classes), or leave the "
-            "method out"
-        )
-    if not fits.loss.has_generator and not method.any_function:
-        return (
-            f"{method.name} needs a loss with a generator, and {argument('loss', fits.loss.name)} "
-            "has none: use another loss, or leave the method out"
-        )
-    if fits.outcome.members and not method.adds_up:
-        return (
-            f"{method.name} is a ratio or a test statistic, and those of single classes or "
-            f"outcomes do not add up: explain one of them, with {argument('pos_label', ...)} for a "
-            "class"
-        )
-    reason = method.refuses(fits.members[0] if fits.outcome.members else fits)
-    if reason is None and fits.loss.quantile is not None:
-        if method.name == "shapley" or len(fits.units) == 1:
-            # without any column a regression is the mean of the outcome
-            return (
-                f"{method.name} compares with a regression on no column, a mean, and "
-                f"{argument('loss', fits.loss.name)} is about a quantile: use 'loco' with two or "
-                f"more units, or {argument('loss', 'squared-error')}"
-            )
-        # as it was asked for: a name says more than what it stands for
-        return no_learner_of(fits.loss, fits.settings.get("estimator", fits.learner))
-    return reason
-
-
-def _parts(fits: Fits, method: Method) -> dict[str, MethodResult]:
-    found = method.compute(fits)
-    if method.adds_up:
-        found = {key: with_totals(part, fits) for key, part in found.items()}
-    levels = fits.outcome.distribution
-    if levels is None or not levels.single:
-        return found
-    return _at_quantile(found, fits, method, levels)
-
-
-def _at_quantile(
-    found: dict[str, MethodResult], fits: Fits, method: Method, levels: QuantileLevels
-) -> dict[str, MethodResult]:
-    """Count the error of a quantile that was estimated, by the scores at levels beside it."""
-    whole, (near, thresholds) = fits.whole or fits, levels.beside or ((), ())
-    y = whole.outcome.values
-    ends: list[dict[str, MethodResult | None]] = []
-    for place, threshold in enumerate(thresholds, 1):
-        indicator = (y <= threshold).astype(np.float64)
-        if not indicator.any() or indicator.all():
-            ends.append(dict.fromkeys(found))
-            continue
-        data = replace(fits.data, outcome=Outcome(indicator, fits.outcome.name, "real"))
-        other = replace(fits, data=data, place=place, cache=Cache())
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            ends.append({**_parts(other, _on_rows(method, found))})
-    return {
-        key: with_quantile(
-            part,
-            y <= levels.thresholds[0],
-            (ends[0][key], ends[1][key]),
-            near[1] - near[0],
-            fits.weights.take(part.rows),
-        )
-        for key, part in found.items()
-    }
-
-
-def _on_rows(method: Method, found: Mapping[str, MethodResult]) -> Method:
-    part = found[method.name]
-    if not isinstance(method, Disentangled) or "explained_rows" not in part.specification:
-        return method
-    return replace(method, explain_rows=len(part.rows), max_seconds=None)
-
-
-def _summed_parts(fits: Fits, method: Method) -> dict[str, MethodResult]:
-    """Compute a method for each class or outcome and sum; warn once."""
-    names = [member.name for member in fits.outcome.members]
-    found: list[dict[str, MethodResult]] = []
-    told: dict[type[Warning], dict[str, list[str]]] = {}
-    unit = "classes" if fits.outcome.kind == "classes" else "outcomes"
-    watched = fits.workers.progress, unit, len(names), fits.workers.started
-    # from the first one on the bar knows how long all of them take
-    with progress_bar(*watched) as advance:
-        for name, member in zip(names, fits.members, strict=True):
-            with warnings.catch_warnings(record=True) as caught:
-                warnings.simplefilter("always")
-                found.append(_parts(member, method))
-            if isinstance(method, Disentangled):
-                # all are explained on the rows that the first one asks for: they are added up
-                method = _on_rows(method, found[0])
-            for caution in caught:
-                texts = told.setdefault(caution.category, {})
-                texts.setdefault(str(caution.message), []).append(name)
-            if advance is not None:
-                advance(1)
-    fits.cache.shared.clear()
-    for category, texts in told.items():
-        _warn_of_members(category, texts, len(names))
-    whole = {
-        key: summed(dict(zip(names, [parts[key] for parts in found], strict=True)), method.join)
-        for key in found[0]
-    }
-    levels = fits.outcome.distribution
-    if levels is None:
-        return whole
-    y = fits.outcome.values
-    return {
-        key: with_thresholds(part, levels, y, fits.weights.take(part.rows))
-        for key, part in whole.items()
     }
 
 

@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Literal
 
-from dfi._collect import importances, refusal
+from dfi._collect import importances
 from dfi._data.survival import read_times
 from dfi._models.crossfit import FIRST_SPLITS, MOST_SPLITS
 from dfi._models.learners import warn_of_refits
@@ -23,6 +23,7 @@ from dfi._parameters import (
 from dfi._progress import expecting, is_shown
 from dfi._streams.read import is_stream
 from dfi.methods import resolve_methods
+from dfi.methods.compute import refusal
 from dfi.methods.disentangled import Disentangled
 from dfi.methods.expected import seconds_before
 from dfi.results.collection import MethodRecord, Results

@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from dfi._collect import FittedSource, importance, importances, refusal
+from dfi._collect import FittedSource, importance, importances
 from dfi._docstrings import exemplified
 from dfi._models.crossfit import MOST_SPLITS, FoldModels
 from dfi._models.learners import warn_of_refits
@@ -17,6 +17,7 @@ from dfi._models.prepare import prepare
 from dfi._parameters import check, documented, named_only, taken_by, validated
 from dfi._scoring.map_error import FIXED
 from dfi.inference.influence import InfluenceRows
+from dfi.methods.compute import refusal
 from dfi.methods.disentangled import Disentangled
 from dfi.methods.row_models import BACKGROUND, LocalScale
 

@@ -18,7 +18,6 @@ import numpy as np
 import typer
 from scipy.sparse.csgraph import connected_components
 
-from dfi._collect import refusal
 from dfi._data.everyday import NOTHING, read_everyday
 from dfi._data.outcome import Outcome
 from dfi._data.source import LARGE_ROWS
@@ -32,6 +31,7 @@ from dfi.cli.columns import is_time
 from dfi.cli.console import REFUSED, ColumnsRefused, Console, print_json, print_lines
 from dfi.cli.inputs import read_arguments
 from dfi.inference.intervals import check_level
+from dfi.methods.compute import refusal
 from dfi.methods.disentangled import Disentangled, Plan
 from dfi.methods.expected import expected_seconds
 from dfi.results.numbers import percent

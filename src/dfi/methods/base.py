@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar, Literal, Protocol, runtime_checkable
 
 import numpy as np
@@ -11,17 +11,15 @@ from dfi._lines.choose import Quadrature, line_model
 from dfi._lines.closed_form import as_linear
 from dfi._models.fits import Fits, once
 from dfi._models.predictor import predict_once
-from dfi._models.quality import Quality, combined_quality
 from dfi._scoring.forms import ScoreForm, explained_rows
 from dfi._scoring.scores import pool
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
-    from dfi._data.outcome import QuantileLevels
-    from dfi._data.weights import Weights
     from dfi._lines.base import LineModel
     from dfi._models.crossfit import FoldModels
+    from dfi._models.quality import Quality
     from dfi._types import Bools, Floats, Ints
 
 SAMPLE_ROWS = 200
@@ -193,155 +191,6 @@ def loss_totals(fits: Fits, models: Sequence[FoldModels], form: ScoreForm) -> Fl
     rows, gained, _ = pool(models, found, fits.weights.values)
     null = loss.of(y[rows], np.broadcast_to(level, len(rows))) - loss.least(y[rows])
     return np.column_stack([null, gained])
-
-
-def with_totals(part: MethodResult, fits: Fits) -> MethodResult:
-    """Return a part with the full models' totals, if it has none of its own."""
-    if part.totals is not None or not np.array_equal(part.rows, fits.rows):
-        return part
-    return replace(part, totals=_full_totals(fits))
-
-
-@once
-def _full_totals(fits: Fits) -> Floats:
-    return loss_totals(fits, fits.full, "loco")
-
-
-def summed(
-    parts: Mapping[str, MethodResult],
-    join: Callable[[Mapping[str, Mapping[str, object]]], dict[str, object]] | None = None,
-    *,
-    warns: bool = True,
-) -> MethodResult:
-    """Return the importance of all classes, or outcomes, together: the sum of single ones.
-
-    Influence values add up, so scores do exactly, and standard errors account for what classes have
-    in common. What differs between splits of the rows differs for all classes alike. ``join`` puts
-    their diagnostics together.
-    """
-    diagnostics = (join or joined_diagnostics)(
-        {name: part.diagnostics for name, part in parts.items()}
-    )
-    first = next(iter(parts.values()))
-    every = tuple(parts.values())
-
-    def total(name: str) -> Floats | None:
-        values = [getattr(part, name) for part in every]
-        return None if any(value is None for value in values) else np.sum(values, axis=0)
-
-    influence = np.sum([part.influence for part in every], axis=0)
-    errors = [part.monte_carlo_se for part in every if part.monte_carlo_se is not None]
-    scores = np.array([np.abs(part.influence.mean(axis=0)) for part in every])
-    weight = scores / np.maximum(scores.sum(axis=0), np.finfo(float).tiny)
-    attribution = None
-    if all(part.attribution is not None for part in every):
-        shares = [part.attribution for part in every if part.attribution is not None]
-        attribution = np.sum([w * share for w, share in zip(weight, shares, strict=True)], axis=0)
-    latent = None
-    if first.latent is not None:
-        inner = {name: part.latent for name, part in parts.items() if part.latent is not None}
-        latent = summed(inner, join, warns=False)
-    qualities = {name: part.quality for name, part in parts.items() if part.quality is not None}
-    return replace(
-        first,
-        influence=influence,
-        monte_carlo_se=np.sqrt(np.sum(np.square(errors), axis=0)) if errors else None,
-        diagnostics=diagnostics,
-        quality=combined_quality(qualities, warns=warns) if len(qualities) == len(parts) else None,
-        unrelated=np.logical_and.reduce([part.unrelated for part in every]),
-        undetected=total("undetected"),
-        spread=total("spread"),
-        latent=latent,
-        attribution=attribution,
-        totals=total("totals"),
-        parts=total("parts"),
-        members=parts,
-    )
-
-
-def with_thresholds(
-    part: MethodResult, levels: QuantileLevels, y: Floats, weights: Weights
-) -> MethodResult:
-    r"""Return a mean over thresholds, with the error of the mean and of each threshold.
-
-    Thresholds are quantiles of the outcome: with :math:`\phi_j(t)` the score at threshold t, the
-    influence of row i on the mean over them has the term :math:`\phi_j(y_i)`, less its mean.
-    """
-    members = list(part.members.values())
-    ends = [None, *members, None]
-    at = np.array([0.0, *levels.levels, 1.0])
-    alone = {
-        name: with_quantile(one, y <= threshold, (ends[k], ends[k + 2]), at[k + 2] - at[k], weights)
-        for k, ((name, one), threshold) in enumerate(
-            zip(part.members.items(), levels.thresholds, strict=True)
-        )
-    }
-
-    def counted(whole: Floats, *by_level: Floats) -> Floats:
-        # members hold the share 1/K of their level
-        curves = len(members) * np.array([weights.mean(one) for one in by_level])
-        curves = np.vstack([0.0 * curves[:1], curves, 0.0 * curves[:1]])
-        own = np.column_stack([np.interp(levels.ranks[part.rows], at, curve) for curve in curves.T])
-        return np.asarray(whole + own - weights.mean(own))
-
-    found = _changed(counted, part, *members)
-    latent = found.latent
-    if latent is not None:
-        inner = {name: one.latent for name, one in alone.items() if one.latent is not None}
-        latent = replace(latent, members=inner)
-    return replace(found, latent=latent, members=alone)
-
-
-def with_quantile(
-    part: MethodResult,
-    below: Bools,
-    beside: tuple[MethodResult | None, MethodResult | None],
-    apart: float,
-    weights: Weights,
-) -> MethodResult:
-    r"""Return scores at a quantile of the outcome, with the quantile's own error.
-
-    With :math:`\phi_j(q)` the score at the quantile of level q, the quantile's influence
-    :math:`-(1\{y_i \le t\} - q)/f(t)` times :math:`d\phi_j/dt` is
-
-    .. math:: -(1\{y_i \le t\} - q)\, \frac{d\phi_j}{dq},
-
-    the derivative by the difference of the scores ``beside``, at levels that are so far ``apart``;
-    None for the ends of the distribution, where they are 0.
-    """
-    inside = below[part.rows].astype(np.float64)
-    inside -= weights.mean(inside)
-
-    def counted(whole: Floats, *ends: Floats) -> Floats:
-        low, high = (weights.mean(end) for end in ends)
-        return np.asarray(whole - np.outer(inside, (high - low) / apart))
-
-    return _changed(counted, part, *beside)
-
-
-def _changed(
-    change: Callable[..., Floats], part: MethodResult, *others: MethodResult | None
-) -> MethodResult:
-    """Return a part with its influence values changed by those of others; None has zeros."""
-
-    def changed(name: str) -> Floats | None:
-        own: Floats | None = getattr(part, name)
-        if own is None:
-            return None
-        values = [np.zeros_like(own) if one is None else getattr(one, name) for one in others]
-        return own if any(value is None for value in values) else change(own, *values)
-
-    latent = part.latent
-    if latent is not None:
-        latent = _changed(change, latent, *(one and one.latent for one in others))
-    found = changed("influence")
-    return replace(
-        part,
-        influence=part.influence if found is None else found,
-        latent=latent,
-        totals=changed("totals"),
-        parts=changed("parts"),
-    )
 
 
 def joined_diagnostics(parts: Mapping[str, Mapping[str, object]]) -> dict[str, object]:

@@ -449,6 +449,17 @@ class Disentangled(Method):
             scores = scores.stretched(stretch, weights.take(scores.rows))
             totals[:, 1] = stretch.of_scores(totals[:, 1], weights.take(scores.rows))
             parts = None if parts is None else parts.stretched(stretch, weights.take(scores.rows))
+        specification = {
+            **design.specification(),
+            "reference": transport.reference.kind,
+            "form": "extrapolated" if extrapolates else form,
+            "transport_error": self.transport_error,
+            "unit_scores": _unit_scores(design, blocks, additive=self.additive),
+        }
+        if sampled is not None:
+            specification |= sampled.as_dict()
+        if fits.data.joint:
+            specification["group_scores"] = "shapley" if self.additive else "joint"
         diagnostics, findings, checked = explain_diagnostics(
             transport,
             scores,
@@ -464,17 +475,6 @@ class Disentangled(Method):
         members = unit_members(fits.data, groups if fits.data.joint else None)
         if members:
             diagnostics["units"] = members
-        specification = {
-            **design.specification(),
-            "reference": transport.reference.kind,
-            "form": "extrapolated" if extrapolates else form,
-            "transport_error": self.transport_error,
-            "unit_scores": _unit_scores(design, blocks, additive=self.additive),
-        }
-        if sampled is not None:
-            specification |= sampled.as_dict()
-        if fits.data.joint:
-            specification["group_scores"] = "shapley" if self.additive else "joint"
         if extrapolates:
             curves, finding = learned(of_models, of_smaller, membership, task)
             diagnostics |= curves
