@@ -132,6 +132,13 @@ def test_thousands_or_decimals_are_not_guessed_where_they_change_scores(run, fra
     assert "read as numbers: n" in done.stderr
 
 
+def test_numbers_with_a_word_among_them_are_classes(run, frame):
+    marked(frame, "cylinders", [*["4", "6", "8"] * 29, "4", "6", "rotary"])
+    done = run("explain", "data.csv", "-y", "y", "-f", *LINEAR)
+    assert done.exit_code == 0, done.stderr
+    assert "read as classes: cylinders" in done.stderr
+
+
 def test_points_are_not_decimal_where_commas_are(place):
     (place / "t.csv").write_text("a;b\n1.500;2,5\n2.300;3,5\n")
     frame = read_file("t.csv", spelling=Spelling(decimal=","))

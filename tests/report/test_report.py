@@ -389,7 +389,7 @@ def test_alarms_come_first_and_noise_stands_beside_the_chart(build):
     ]
     assert summary["trust"]["grade"] == "do not rely on it"
     page = report_html(result)
-    assert page.index("They cannot be right") < page.index("above 0 beyond chance")
+    assert page.index("They cannot be right") < page.index("significantly above 0")
     assert 'class="floor"' in page
     assert "The dashed line: A column of <noise>".replace("<", "&lt;").replace(">", "&gt;") in page
     assert "&lt;b&gt;, permuted" in page

@@ -269,10 +269,15 @@ def _reader(column: nw.Series[Native]) -> Reader | None:
     numbers = _number_reader(cells, feature=True)
     if numbers is not None:
         return numbers
-    few = len({*map(_bare, cells)}) <= _IDENTIFIER_LEVELS
-    if few and (found := find_numbers(column.drop_nulls().to_list())) and not found.how:
-        return Reader("classes")  # numbers and a word or two, such as 4, 6, 8 and rotary
-    return _label_reader(column)
+    return (
+        Reader("classes") if are_classes(column.drop_nulls().to_list()) else _label_reader(column)
+    )
+
+
+def are_classes(texts: Sequence[str]) -> bool:
+    """Return whether texts are few numbers and a word or two, such as 4, 6, 8 and rotary."""
+    few = len({*map(_bare, texts)}) <= _IDENTIFIER_LEVELS
+    return few and (found := find_numbers(texts)) is not None and not found.how
 
 
 def _why_identifier(

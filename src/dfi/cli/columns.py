@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import narwhals as nw
 import polars as pl
 
-from dfi._data.everyday import forms_of_dates, read_number, read_numbers
+from dfi._data.everyday import are_classes, forms_of_dates, read_number, read_numbers
 from dfi._data.text import find_dates, find_numbers, spelling
 from dfi.cli.console import ColumnsRefused, Refusals, Refused
 from dfi.cli.options import Decimal
@@ -348,8 +348,9 @@ def text_features(features: pl.DataFrame, request: Request) -> pl.DataFrame:
     for column in features.get_columns():
         if column.dtype != pl.String:
             continue
-        found = find_numbers(column.drop_nulls().to_list())
-        if found is None:
+        texts = column.drop_nulls().to_list()
+        found = find_numbers(texts)
+        if found is None or are_classes(texts):
             continue
         if request.numbers == "text":
             levels.append(column.cast(pl.Categorical))

@@ -77,7 +77,7 @@ def _leading_units(scored: Interactions, top: int | None) -> list[str]:
 
 @validated
 def interactions(scored: Interactions, *, top: int | None = 15, ax: Axes | None = None) -> Axes:
-    """Draw the scores of pairs as a heat map; a star marks those beyond chance.
+    """Draw the scores of pairs as a heat map; a star marks significant ones.
 
     Grey cells are pairs that were not asked about: screening found nothing in them.
 

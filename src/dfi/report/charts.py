@@ -56,11 +56,18 @@ class Scale:
 
     def ticks(self, count: int = 4, *, percents: bool = False) -> list[Plain]:
         """Return round numbers with their positions."""
-        label = _short_percent if percents else number
+        label = _short_percent if percents else _short_number
         return [
             {"at": self(value), "label": label(0.0 if abs(value) < 1e-12 else value)}
             for value in nice_ticks(self.low, self.high, count)
         ]
+
+
+def _short_number(value: float) -> str:
+    text = number(value)
+    for word, letter in ((" million", "M"), (" billion", "B"), (" trillion", "T")):
+        text = text.replace(word, letter)
+    return text
 
 
 def _short_percent(value: float) -> str:
