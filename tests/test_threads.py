@@ -38,13 +38,16 @@ def test_joblib_configures_kernels_too():
     with joblib.parallel_config(backend="threading", n_jobs=3):
         assert seen(1, None) == [3]
         assert seen(2, None) == [1, 1]
+    with joblib.parallel_config(n_jobs=1):
+        assert seen(2, None, threads=True) == [1, 1]
 
 
 def test_without_a_number_openmp_decides(monkeypatch):
     monkeypatch.setattr("dfi._threads.available_cores", lambda: 8)
     with threadpool_limits(limits=5, user_api="openmp"):
         assert machine_threads() == allowed_threads() == 5
-        assert seen(2, None) == [5, 5]
+        for options in ({}, {"threads": True}, {"here": True}):
+            assert seen(2, None, **options) == [5, 5]
         assert seen(1, 1) == [1]
 
 

@@ -104,7 +104,3 @@ def listed(names: Sequence[str]) -> str:
     if len(names) > 3:
         return ", ".join(shown) + f" and {len(names) - 3} more"
     return " and ".join([", ".join(shown[:-1]), shown[-1]] if len(shown) > 1 else shown)
-
-
-def in_percent(share: float) -> str:
-    return f"{100 * share:.2g} %"

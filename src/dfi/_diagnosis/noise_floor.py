@@ -31,7 +31,8 @@ import numpy as np
 from scipy import stats
 
 from dfi._diagnosis.probes import score_probes
-from dfi._findings import Finding, in_percent, listed
+from dfi._diagnosis.totals import in_percent
+from dfi._findings import Finding, listed
 from dfi.inference.influence import standard_errors
 from dfi.inference.tests import adjust_p_values, p_values
 

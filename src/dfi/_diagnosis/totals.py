@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dfi._findings import Finding, Severity, in_percent, listed
+from dfi._findings import Finding, Severity, listed
 from dfi._parameters import argument
 from dfi.inference.influence import standard_errors
 
@@ -182,6 +182,10 @@ class Totals:
         found = {**asdict(self), "above_variance": list(self.above_variance)}
         judged = ("impossible", "doubtful", "low", "additive", "unaccounted", "astray")
         return {**found, **{name: getattr(self, name) for name in judged}}
+
+
+def in_percent(share: float) -> str:
+    return f"{100 * share:.2g} %"
 
 
 def times_counted(task: Task) -> int:

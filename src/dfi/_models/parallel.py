@@ -143,7 +143,8 @@ def in_parallel(
             map(pickle.loads, parallel(_packed(list(tasks), backend, n_workers)))
         )
     else:
-        if n_jobs is not None or given is not None or n_workers > 1:
+        # where threads are preferred, joblib says 1 itself: what its caller said comes without
+        if n_jobs is not None or n_workers > 1 or get_active_backend()[1] is not None:
             tasks = _with_threads(tasks, n_workers)
         if lists:
             results = iter(parallel(tasks))
