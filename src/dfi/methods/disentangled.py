@@ -31,17 +31,11 @@ from dfi.losses import SQUARED_ERROR
 from dfi.methods.base import Method, MethodResult, joined_diagnostics, loss_totals
 from dfi.methods.stages import ExplainRows, RowPlan, row_plan, sampled_scores, seconds_ahead
 from dfi.transports import Gaussian, resolve_transport
-from dfi.transports.base import (
-    STRAIGHT_ONLY,
-    Layout,
-    TransportChoice,
-    UnsuitableTransportError,
-)
+from dfi.transports.base import Layout, TransportChoice, UnsuitableTransportError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
-    from dfi._data.columns import Column
     from dfi._data.groups import Groups
     from dfi._data.problem import Blocks
     from dfi._data.source import RowSource
@@ -255,18 +249,6 @@ class Disentangled(Method):
                 )
         return self._form(design, loss, prefit=prefit)
 
-    def _check_units(self, design: Transport, columns: Sequence[Column], constant: Bools) -> None:
-        """Raise if derived errors are requested for units of several columns."""
-        if self.transport_error not in STRAIGHT_ONLY or not design.disentangles_units:
-            return
-        for column in columns:
-            if np.count_nonzero(~constant[list(column.positions)]) > 1:
-                raise ValueError(
-                    f"transport_error={self.transport_error!r} needs units of one column, but "
-                    f"{column.name!r} has several: leave it at 'auto' (here 'jackknife'), or use "
-                    "'ignore'"
-                )
-
     def refuses(self, fits: Fits) -> str | None:
         if fits.loss.quantile is None:
             return None
@@ -305,7 +287,6 @@ class Disentangled(Method):
             groups = covering(groups)
             blocks = group_blocks(groups, fits.table.columns)
         columns = blocks.columns
-        self._check_units(design, columns, fits.constant)
         if form == "calibrated" and min(map(len, fits.repeats)) < 2:
             raise ValueError(
                 f"{argument('form', 'calibrated')} takes the factor of a fold's rows from the "
@@ -319,6 +300,7 @@ class Disentangled(Method):
             fits.require_halves()
         population, large = fits.population, fits.is_large
         design.check_columns(columns)
+        design.check_units(columns, fits.constant, self.transport_error)
         design.check_source(population)
         design.check_size(fits.constant, population.n_rows)
         choice = TransportChoice(design)
@@ -333,7 +315,7 @@ class Disentangled(Method):
                 choice = replace(choice, design=Gaussian(), reasons=(*choice.reasons, why))
                 design = choice.design
             self.form_for(design, fits)
-            self._check_units(design, columns, fits.constant)
+            design.check_units(columns, fits.constant, self.transport_error)
         if fits.data.joint and not design.disentangles_units:
             raise ValueError(
                 f"{argument('units', 'groups')} needs a linear map between groups, which "
@@ -368,7 +350,6 @@ class Disentangled(Method):
                 kept[key] = chosen.fit_source(population, layout)
             return kept[key]
 
-        fitted = fit(design)
         task = Task(
             fits,
             models,
@@ -381,7 +362,7 @@ class Disentangled(Method):
             readings=_readings(fits),
             population=ahead.source,
         )
-        transport, instead = keeping_variance(fitted, task, fit)
+        transport, instead = keeping_variance(fit(design), task, fit)
         return transport, task, instead
 
     def explain(self, fits: Fits, begun: Begun | None = None) -> Explained:

@@ -180,6 +180,18 @@ class Transport(TransformerMixin, BaseEstimator):
                 f"{math.isqrt(MOST_BYTES // 8)} columns; {fewer}"
             )
 
+    def check_units(self, columns: Sequence[Column], constant: Bools, transport_error: str) -> None:
+        """Raise if derived errors are requested for units of several columns."""
+        if transport_error not in STRAIGHT_ONLY or not self.disentangles_units:
+            return
+        for column in columns:
+            if np.count_nonzero(~constant[list(column.positions)]) > 1:
+                raise ValueError(
+                    f"transport_error={transport_error!r} needs units of one column, but "
+                    f"{column.name!r} has several: leave it at 'auto' (here 'jackknife'), or use "
+                    "'ignore'"
+                )
+
     def check_size(self, constant: Bools, n_rows: int) -> None:
         """Raise if columns that vary are too many for fewer rows than columns."""
         width = int(np.sum(~constant))
