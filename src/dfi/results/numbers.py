@@ -59,7 +59,7 @@ def decimals(values: Iterable[float | None]) -> int | None:
     largest, median = _sizes(values)
     if largest == 0:
         return 0
-    if largest >= 1e7 or (median < TINY and largest < 1e-2):
+    if largest >= 1e6 or (median < TINY and largest < 1e-2):
         return None
     return 4 if median < TINY else 2 - math.floor(math.log10(median))
 
@@ -74,13 +74,13 @@ def power_of_ten(values: Iterable[float | None]) -> int:
     return 0 if median < TINY * 10.0**power else power
 
 
-def plain(value: float | None, places: int | None, *, thousands: str = "") -> str:
-    """Return a number with a number of decimals, in powers of ten for None; a dash if unknown."""
+def plain(value: float | None, places: int | None) -> str:
+    """Return a number with a number of decimals, as text where that is None; a dash if unknown."""
     if value is None or not math.isfinite(value):
         return "–" if value is None or math.isnan(value) else f"{value:f}"
     if places is None:
-        return f"{value:.2e}" if value else "0"
-    text = f"{round(value, places):{thousands}.{max(places, 0)}f}"
+        return number(value).replace("−", "-")
+    text = f"{round(value, places):,.{max(places, 0)}f}"
     return text.lstrip("-") if not float(text.replace(",", "")) else text
 
 
@@ -95,7 +95,7 @@ def aligned(rows: Sequence[Sequence[float | None]]) -> list[list[str]]:
     def text(value: float | None) -> str:
         if value is None or not math.isfinite(value):
             return "–"
-        return plain(value / scale, places, thousands=",").replace("-", "−") + unit
+        return plain(value / scale, places).replace("-", "−") + unit
 
     return [[text(value) for value in row] for row in rows]
 

@@ -161,7 +161,7 @@
     var top = Math.max.apply(null, found.map(function (step) { return Math.abs(step.size); }).concat(0));
     var places = Math.max(0, Math.min(6, 3 - Math.floor(Math.log10(top || 1))));
     function even(value) {
-      var plain = top < 1e7 && top >= 1e-4;
+      var plain = top < 1e6 && top >= 1e-4;
       var size = plain ? Math.abs(value).toLocaleString("en", { minimumFractionDigits: places, maximumFractionDigits: places }) : digits(Math.abs(value));
       return (value < 0 ? "−" : "+") + size;
     }
