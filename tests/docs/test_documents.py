@@ -227,6 +227,12 @@ BANNED = (
     "each of its own.",
     "which is there twice",
     "a feature that carries nothing",
+    "ratios of hazards",
+    "something together beyond",
+    "join it with another",
+    "would be replaced, and is",
+    "a group of its own",
+    "consists of levels",
 )
 """Phrases that no native speaker would write; the glossary has the words for things."""
 

@@ -406,14 +406,16 @@ def test_no_input_gives_way_to_an_output(command_name, role, kind, unfitted, res
         arguments[1] = given
     else:
         arguments += [f"--{role}", given]
-    assert f"out/{place.name} would be replaced, and is read" in unfitted(command_name, *arguments)
+    assert f"out/{place.name} would be replaced, but is an input" in unfitted(
+        command_name, *arguments
+    )
 
 
 def test_tables_of_a_folder_and_of_a_pattern_are_inputs(unfitted, tmp_path):
     (tmp_path / "out" / "importance.parquet").write_bytes(b"PAR1")
     for data in ("out", "out/*.parquet", "o*/importance.parquet"):
         said = unfitted("explain", data, *ARGUMENTS["explain"][1:])
-        assert "out/importance.parquet would be replaced, and is read" in said
+        assert "out/importance.parquet would be replaced, but is an input" in said
 
 
 def test_standard_input_is_an_input(unfitted, tmp_path):
@@ -427,7 +429,7 @@ def test_standard_input_is_an_input(unfitted, tmp_path):
         finally:
             os.dup2(kept, 0)
             os.close(kept)
-    assert "would be replaced, and is read, as standard input" in said
+    assert "would be replaced, but is an input (as standard input)" in said
 
 
 def test_a_folder_that_comes_while_files_are_written(monkeypatch, tmp_path):

@@ -77,7 +77,7 @@ def test_ratios_of_hazards_are_no_times():
     X, time, event = sample(60)
     model = xgboost.XGBRegressor(objective="survival:cox", n_estimators=3)
     model.fit(X, np.where(event, time, -time))
-    with pytest.raises(TypeError, match=r"ratios of hazards.*pass a function that returns"):
+    with pytest.raises(TypeError, match=r"hazard ratios.*pass a function that returns"):
         dfi.explain(X, structured(time, event), model, cv="prefit", horizon=1.0)
 
 

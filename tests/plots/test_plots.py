@@ -260,7 +260,7 @@ def test_comparison_takes_results_by_label_and_refuses_others(result, build):
         plots.comparison(3)
     with pytest.raises(ValueError, match="no results"):
         plots.comparison({})
-    with pytest.raises(ValueError, match="'b' is about other units"):
+    with pytest.raises(ValueError, match="'b' has other units"):
         plots.comparison({"a": result, "b": build(p=5)})
     with pytest.raises(ValueError, match="1 methods need 1 axes"):
         plots.comparison({"a": result}, axes=[])

@@ -70,7 +70,7 @@ def test_tables_by_method_and_by_setting():
     by_setting = collection(by="setting").table()
     assert by_setting.columns[0] == "setting"
     np.testing.assert_allclose(by_setting.groupby("setting")["share"].sum(), 1.0)
-    with pytest.raises(TypeError, match="a table by setting does not take level"):
+    with pytest.raises(TypeError, match="the table of settings does not take level"):
         collection(by="setting").table(level=0.8)
 
 

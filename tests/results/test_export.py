@@ -93,7 +93,7 @@ def test_workbooks_are_written_whole_and_never_over_others(result, tmp_path, mon
     before = path.read_bytes()
     with pytest.raises(FileExistsError, match="pass overwrite=True to replace it"):
         result.to_excel(path)
-    with pytest.raises(ValueError, match=r"must be called \.xlsx, got 'importance.xls'"):
+    with pytest.raises(ValueError, match=r"must end in \.xlsx, got 'importance.xls'"):
         result.to_excel(tmp_path / "importance.xls")
     monkeypatch.setattr("dfi.results.export._about", lambda _: 1 / 0)
     with pytest.raises(ZeroDivisionError):

@@ -309,7 +309,7 @@ def test_classes_survive_groups_moments_files_copies_and_differences(tmp_path):
     assert grouped.by_outcome["Adelie"].names == ("g",)
     difference = result.minus(result)
     assert list(difference.by_outcome) == list(CLASSES)
-    with pytest.raises(ValueError, match="'Adelie' is about other units"):
+    with pytest.raises(ValueError, match="'Adelie' has other units"):
         replace(result, names=("x", "y", "z"))
 
 

@@ -46,7 +46,7 @@ def test_few_rows_and_levels_keep_the_linear_transport():
     assert choose(X).design == Gaussian()
     levels = np.random.default_rng(0).integers(0, 3, (300, 2)).astype(float)
     assert choose(levels).reasons == (
-        "every column consists of levels, which only the linear map handles",
+        "every column is categorical, which only the linear map handles",
     )
 
 

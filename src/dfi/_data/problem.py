@@ -106,7 +106,7 @@ class Blocks:
 
     ``columns``: the blocks: a group is one column with many positions. Groups that overlap are
     unions of *atoms*, sets of columns with the same memberships; columns of no group stand alone;
-    ``targets``: the groups as sets of atoms; None where every block has a score of its own;
+    ``targets``: the groups as sets of atoms; None where every block has its own score;
     ``count``: how many blocks, of the first, are reported: columns of no group are not.
     """
 

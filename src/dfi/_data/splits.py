@@ -226,7 +226,7 @@ def check_sizes(data: Data, cv: SplitsLike) -> None:
             )
         raise ValueError(
             f"{len(few)} classes of {TARGET} have fewer rows{weighted} than the {cv} folds: "
-            f"{listed_holes(few)}. Leave these rows out, or join the classes with others"
+            f"{listed_holes(few)}. Leave these rows out, or merge the classes with others"
         )
     if counts[rare] < cv:
         n = int(counts[rare])
@@ -234,5 +234,5 @@ def check_sizes(data: Data, cv: SplitsLike) -> None:
         fewer = f"use {argument('cv', n)}{' or less' * (n > 2)}, " if n > 1 else ""
         raise ValueError(
             f"class {name!r} of {TARGET} has {n} row{'s' * (n != 1)}{weighted}, fewer than the "
-            f"{cv} folds: {fewer}leave its rows out, or join it with another class"
+            f"{cv} folds: {fewer}leave its rows out, or merge it with another class"
         )

@@ -1,6 +1,6 @@
 """Measurements that judge a result, and the findings that follow.
 
-Each check has a module of its own in this folder. The numbers go to ``result.diagnostics``, the
+Each check has its own module in this folder. The numbers go to ``result.diagnostics``, the
 findings to ``result.findings``.
 """
 

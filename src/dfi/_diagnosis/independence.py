@@ -53,7 +53,7 @@ independent and t copulas). So is one half of it: of 144 tables (100 to 2000 row
 copulas, parabolas, products) 47 stopped there, and both halves told no dependence in any."""
 
 SHOWN = 3
-"""Pairs that are named, at most, each with an area of its own."""
+"""Pairs that are named, at most, each with its own area."""
 
 CLIPPED = 5.0
 

@@ -85,7 +85,7 @@ def learning_state(
 
 
 def learning(state: Plain) -> Finding:
-    """Report whether scores still rise: only a curve that surely rises by much limits a result."""
+    """Report whether scores still rise: only a curve that clearly rises limits a result."""
     numbers = {key: state[key] for key in ("gained", "error") if state[key] is not None}
     remedy = f"Use more rows, or {worded('an estimator', 'a --model')} that suits them better"
     return Finding(

@@ -1,6 +1,6 @@
 r"""The score of a column of pure noise, from probes that no model has read.
 
-A few probe columns are put beside the table: a normal one and a permuted copy of one feature of
+A few probe columns are added to the table: a normal one and a permuted copy of one feature of
 every kind the table has. The transport is fitted again with them, by the same design on the same
 rows, and the probes are scored as if they were features. Their true scores are 0. What they are
 given all the same comes from chance correlations: line ``j`` of a probe moves the real columns by

@@ -69,7 +69,7 @@ def probed_table(
     constant: Bools,
     seed: np.random.SeedSequence,
 ) -> ProbedTable:
-    """Add probes to the explained ``rows``: each draws from a seed of its own name."""
+    """Add probes to the explained ``rows``: each draws from a seed named after it."""
     matrix = table.matrix[rows]
     counted = np.flatnonzero(weights.values > 0)
     width = matrix.shape[1]

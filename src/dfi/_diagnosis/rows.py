@@ -51,9 +51,8 @@ def rows_per_column(
         advice = f". The transport takes {instead}"
     elif design.shrinkage is not None and not design.published and bias == CHANCE:
         factor = (
-            f"; transport=dfi.transports.{type(design).__name__}(covariance='factor') lessens the "
-            "bias of the transport where few directions are shared by many columns, not that of "
-            "the regression"
+            f"; transport=dfi.transports.{type(design).__name__}(covariance='factor') reduces the "
+            "transport's bias if many columns share a few directions, but not the regression's"
         )
         advice = worded(factor, "")
     counted = " (counting labels and gaps)" if transport.n_latent > n_units else ""

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from dfi._types import Floats
 
 PENALTIES = np.logspace(4.0, -2.0, 13)
-"""In rows of the curvature that the likelihood has at the mean outcome."""
+"""In units of the likelihood's curvature per row at the mean outcome."""
 
 PATIENCE = 2
 """Penalties in a row that may be worse than the best one before the path is left."""

@@ -220,7 +220,7 @@ def survival_model(
     objective = str(getattr(inner, "objective", ""))
     if objective == "survival:cox":
         raise TypeError(
-            "XGBoost's objective survival:cox predicts ratios of hazards, not times: pass a "
+            "XGBoost's objective survival:cox predicts hazard ratios, not times: pass a "
             "function that returns the mean time of each row up to the horizon "
             f"({argument('target', 'rmst')}) or their chance to get beyond it "
             f"({argument('target', 'probability')}), from your own baseline hazard"

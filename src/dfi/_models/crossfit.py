@@ -301,12 +301,12 @@ def _check_all_classes(target: Floats | Ints, outcome: Outcome) -> None:
         names = outcome.classes or tuple(map(str, range(count)))
         raise ValueError(
             f"class {names[absent[0]]!r} of {TARGET} has no row among the {len(target)} that a "
-            "model is fitted on: leave its rows out, join it with another class, or use fewer folds"
+            "model is fitted on: leave its rows out, merge it with another, or use fewer folds"
         )
 
 
 def seed_estimator(model: Estimator, seed: np.random.SeedSequence) -> None:
-    """Give every unset ``random_state`` of an estimator, nested ones too, a seed of its own."""
+    """Give every unset ``random_state`` of an estimator, nested ones too, its own seed."""
     unset = sorted(
         key
         for key, value in model.get_params(deep=True).items()

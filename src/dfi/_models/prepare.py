@@ -239,7 +239,7 @@ def distribution_fits(given: Mapping[str, Any]) -> Fits:
     if given["loss"] is not None:
         raise InvalidParameterError(
             f"{argument('target', target)} is explained by the Brier score of lying below "
-            "quantiles",
+            "each quantile",
             "loss",
             f"leave {argument('loss')} at 'auto'",
         )

@@ -448,7 +448,7 @@ class SecondOrderBias:
 
     @classmethod
     def left_in(cls, reason: str) -> SecondOrderBias:
-        """Return no bias, and why."""
+        """Return a bias of zero, with the reason."""
         return cls(reason, np.zeros(0), np.zeros(0), {})
 
     def subtracted_from(self, scores: Scores, names: Sequence[str]) -> Scores:

@@ -36,7 +36,7 @@ class LineModels:
     """The line models of fitted models, read once per task.
 
     Following trees and comparing them with the model's own predictions can take longer than their
-    line means. Draws are another thing: each reading has a seed of its own. Where ``_scored`` is
+    line means. Draws are another thing: each reading has its own seed. Where ``_scored`` is
     given, scores of folds are kept as well, for tasks that have more of them.
     """
 

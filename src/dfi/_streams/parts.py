@@ -47,7 +47,7 @@ class ArrayPart:
 
 
 class Work(Protocol[Answer]):
-    """A function of a part, wherever it is: picklable, no callbacks."""
+    """A picklable function of a part, without callbacks."""
 
     def __call__(self, part: Frame, first: int, name: str) -> tuple[int, Answer | None]: ...
 

@@ -89,9 +89,9 @@ def refuse_inputs(places: Sequence[Path], given: Sequence[str | Path | None]) ->
                 place = outputs.get(_identity(read))
                 if place is not None:
                     source = "standard input" if read == 0 else str(read)
-                    also = "" if source == str(place) else f", as {source}"
+                    also = "" if source == str(place) else f" (as {source})"
                     raise Unwritable(
-                        f"{place} would be replaced, and is read{also}: choose another --out"
+                        f"{place} would be replaced, but is an input{also}: choose another --out"
                     )
 
 

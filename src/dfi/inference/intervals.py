@@ -327,7 +327,7 @@ def max_t_statistics(
 
 
 def studentised(maxima: Floats, degrees: float, generator: np.random.Generator) -> Floats:
-    """Return maxima of t statistics: the standard errors that they are divided by err too."""
+    """Return maxima of t statistics, whose standard errors are estimates too."""
     if degrees == math.inf:
         return maxima
     return np.asarray(maxima / np.sqrt(generator.chisquare(degrees, len(maxima)) / degrees))

@@ -122,7 +122,7 @@ class Plan:
     source: RowSource | None
 
     def explained(self, fits: Fits) -> int:
-        """Return how many rows are explained, at the most."""
+        """Return how many rows are explained at most."""
         return len(fits.rows if self.rows is None else self.rows.order)
 
 
@@ -623,7 +623,7 @@ def number_of_splits(variance: Floats, error: Floats, splits: int, most: int) ->
 
 
 def widened(influence: Floats, variance: Floats, weights: Weights) -> Floats:
-    r"""Return influence values stretched about their mean, so :math:`se^2` is larger by this.
+    r"""Return influence values stretched about their mean, to add this to :math:`se^2`.
 
     .. math:: se^2 = \frac{sd(u)^2}{n} + v.
     """

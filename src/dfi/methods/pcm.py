@@ -108,7 +108,7 @@ class PCM(Method):
         n_groups = len(np.unique(labels[_halves(fits)[0]]))
         if n_groups < 2:
             return (
-                "pcm splits the clusters in halves, and the testing half has only one, which has "
+                "pcm splits the clusters in half, and the testing half has only one, which has "
                 f"no standard error: use finer {argument('clusters')}"
             )
         if n_groups < self.n_folds and not is_linear(_regression(fits.learner)):

@@ -85,7 +85,7 @@ def split_rows(fits: Fits, method: Disentangled) -> SplitRows:
     if method.plan(members[0]).rows is not None:
         raise ValueError(
             "a split needs the parts of all rows, but a sample of them was explained: explain a "
-            f"table of fewer rows, with {argument('explain_rows', None)}"
+            f"smaller table with {argument('explain_rows', None)}"
         )
     total = 2 * sum(len(fold.test) for member in members for fold in member.folds)
     watched = fits.workers.progress, "splitting shares", total, fits.workers.started

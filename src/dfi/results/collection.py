@@ -202,7 +202,7 @@ class Results(Mapping[str, "Importance"], Reported):
         5   loco      x2   -0.0
         """
         if self.by == "setting" and options:
-            raise TypeError(f"a table by setting does not take {', '.join(options)}")
+            raise TypeError(f"the table of settings does not take {', '.join(options)}")
         refuse_unknown("table", options, TABLE_OPTIONS)
         check("Importance.table", options, optional=TABLE_OPTIONS[:-1])
         blocks = []

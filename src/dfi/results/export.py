@@ -105,7 +105,7 @@ class Exports(Asked):
         result = self._result
         target = writable(path, overwrite=overwrite)
         if target.suffix.lower() != ".xlsx":
-            raise ValueError(f"a workbook must be called .xlsx, got {target.name!r}")
+            raise ValueError(f"the name of a workbook must end in .xlsx, got {target.name!r}")
         try:
             import xlsxwriter  # type: ignore[import-untyped, unused-ignore]
         except ImportError as error:

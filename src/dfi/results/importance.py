@@ -764,7 +764,7 @@ def _checked_fields(result: Importance) -> dict[str, object]:
         raise ValueError(f"{moved!r} is listed as unrelated, but its influence values are not 0")
     for name, part in result.by_outcome.items():
         if part.names != names:
-            raise ValueError(f"the result of the outcome {name!r} is about other units")
+            raise ValueError(f"the result of the outcome {name!r} has other units")
     groups = result.default_groups
     return {
         "by_outcome": MappingProxyType(dict(result.by_outcome)),

@@ -63,7 +63,7 @@ class LocalAttributions(FrozenRecord):
         The row's prediction by these models.
     spread : ndarray of shape (n, units)
         Spread of the contributions over models fitted on disjoint halves of the rows, each with a
-        transport and a background of its own; NaN where there is one model. Not a confidence
+        transport and its own background; NaN where there is one model. Not a confidence
         interval: it does not see what all models get wrong alike.
     total : ndarray of shape (n, units)
         Total effects, shared out in the same way. They count an interaction for each of its

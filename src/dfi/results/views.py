@@ -63,7 +63,7 @@ GROUP_LABELS = {
 
 
 def group_score(result: Importance) -> str | None:
-    """Return how groups are scored, for labels; None for other units, or where it is not known."""
+    """Return how groups are scored, for labels; None for other units, or if unknown."""
     return GROUP_LABELS.get(str(result.spec.get("group_scores")))
 
 
@@ -400,5 +400,5 @@ def read_results(results: ResultsByLabel) -> dict[str, Importance]:
     first = next(iter(by_label.values()))
     for label, result in by_label.items():
         if set(result.names) != set(first.names):
-            raise ValueError(f"the result {label!r} is about other units than the first one")
+            raise ValueError(f"the result {label!r} has other units than the first")
     return by_label

@@ -78,7 +78,7 @@ class Auto(Transport):
         if n < max(FEWEST_ROWS, 3 * int(np.sum(~constant))) or len(curved) == 0:
             few = f"{n} rows are too few to fit another map"
             if len(curved) == 0:
-                few = "every column consists of levels, which only the linear map handles"
+                few = "every column is categorical, which only the linear map handles"
             return TransportChoice(Gaussian(), (few,))
         found = searched(matrix, mass, curved, constant, seed, columns=columns)
         told = {"gain": found.gain.mean, "gain_se": found.gain.error}

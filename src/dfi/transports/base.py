@@ -115,7 +115,7 @@ class Transport(TransformerMixin, BaseEstimator):
     On its own a transport turns the columns of a table into independent latent coordinates, one
     for each numeric column that varies (each level of a category with three or more; one less where
     a category is one block, as for :class:`Gaussian`): ``Gaussian().fit(X).transform(X)``. Where a
-    latent row is random given the row (entropic transports, columns with levels in a vine,
+    latent row is random given the row (entropic transports, categorical columns in a vine,
     collinear columns), ``transform`` draws it, from ``random_state``: the same draws for the same
     rows in every call, unless it is None.
 
@@ -141,7 +141,7 @@ class Transport(TransformerMixin, BaseEstimator):
     scored_rows: ClassVar[int | None] = None
     """Rows above which scores are those of a random sample of so many, unless it is asked for."""
     spreads: ClassVar[bool] = False
-    """Whether values of columns with levels are spread at random over their jumps."""
+    """Whether values of categorical columns are spread at random over their jumps."""
 
     # What only some transports have as parameters; these are the others' values.
     epsilon: float = 0.0
@@ -311,7 +311,7 @@ class Transport(TransformerMixin, BaseEstimator):
         """Return the latent rows of a table with the columns of ``fit``, one draw of each."""
         check_is_fitted(self, "fitted_")
         matrix = self._rows(X).matrix
-        # a seed of its own: the rows may have been drawn from the same number
+        # its own seed: the rows may have been drawn from the same number
         generator = Seeds.of(self.random_state).child("transform").generator()
         return self.fitted_.couple(matrix, generator)
 

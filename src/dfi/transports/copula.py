@@ -177,7 +177,7 @@ class CopulaTransport(StraightTransport):
     def _margin(self, m: int) -> Margin:
         margin: Margin | None = self.margins[self.active[m]]
         if margin is None:
-            raise TypeError("a column that does not vary has no slope")
+            raise TypeError("a constant column has no slope")
         return margin
 
     def cells(self, m: int) -> Cells:

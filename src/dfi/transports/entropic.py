@@ -510,7 +510,7 @@ def _half_steps(
     rows: Floats, targets: Floats, a: Floats, f: Floats, epsilon: float
 ) -> tuple[Floats, Floats]:
     """Return the potentials after exact half-steps for the targets, then for the rows."""
-    # a row without weight takes no part in the sum, but has a potential of its own
+    # a row without weight takes no part in the sum, but has its own potential
     log_a = np.log(np.maximum(a, 1e-300))
     f_next, g = np.empty(len(rows)), np.empty(len(targets))
     for part in blocks(len(targets), SOLVER_ENTRIES // len(rows)):

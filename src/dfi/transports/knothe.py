@@ -268,7 +268,7 @@ class KnotheRosenblatt(Transport):
     attribution : {"shares", "slopes"}, default="shares"
         What features receive of a latent score, as for :class:`Copula`.
     random_state : int or None, default=0
-        For ``transform`` alone: where values of columns with levels fall within their jumps.
+        For ``transform`` alone: where values of categorical columns fall within their jumps.
 
     Notes
     -----

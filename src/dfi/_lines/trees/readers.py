@@ -387,7 +387,7 @@ def known_levels(model: Any, columns: Sequence[Column]) -> dict[int, Sequence[ob
     if library == "lightgbm":
         known = getattr(model, "booster_", model).pandas_categorical or []
         named = [place for place, column in enumerate(columns) if column.kind == "categorical"]
-        require(len(known) in (0, len(named)), "its columns with levels are not those of the table")
+        require(len(known) in (0, len(named)), "its categorical columns are not those of the table")
         return dict(zip(named, known, strict=False))
     if library == "xgboost":
         booster = model.get_booster() if hasattr(model, "get_booster") else model
@@ -486,7 +486,7 @@ def _lightgbm(model: Any, column: int) -> TreeEnsemble:
         require(0 <= column < n_sums, f"there is no class number {column}")
         slope = float(options[-1].removeprefix("sigmoid:"))
         return replace(sums[column].scaled(slope), link="logistic")
-    require(n_sums == 1, "LightGBM with more than two classes and an objective of its own")
+    require(n_sums == 1, "LightGBM with more than two classes and a custom objective")
     if objective in LIGHTGBM_IDENTITY and "sqrt" not in options:
         return ensemble
     if objective in LIGHTGBM_EXP:
