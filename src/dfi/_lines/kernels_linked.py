@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from dfi._compiled import SOURCES, Kernel, inlined
+from dfi._compiled import SOURCES, AllocatingKernel, Kernel, inlined
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -69,7 +69,7 @@ class Hinges(NamedTuple):
     slopes: Floats
 
 
-@Kernel
+@AllocatingKernel
 def linked_moments(
     which: NDArray[np.int64],
     value: Floats,

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from dfi._compiled import SOURCES, Kernel, inlined
+from dfi._compiled import SOURCES, AllocatingKernel, inlined
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -158,7 +158,7 @@ def _invert(factor: Floats, column: Floats) -> None:
                 factor[a, b, i] = total[i]
 
 
-@Kernel
+@AllocatingKernel
 def potential_likelihood(
     rows: Floats, mass: Floats, place: Integers, weight: Floats, start: float, step: float,
     bend: Floats, level: Floats, shift: Floats, floor: float,
@@ -220,7 +220,7 @@ def potential_likelihood(
                     on_bend[m, k + 1] += on_slope * step * half + on_curve * f
 
 
-@Kernel
+@AllocatingKernel
 def potential_inverse(
     latent: Floats, place: Integers, weight: Floats, start: float, step: float, bend: Floats,
     level: Floats, shift: Floats, floor: float, rows: Floats,

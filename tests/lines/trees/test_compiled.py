@@ -185,7 +185,7 @@ def test_a_change_of_any_kernels_source_compiles_all_anew(filled, tmp_path):
             file.write("\n")
         sums.add(compiled._checksum(tmp_path))
     assert len(sums) == len(files) + 1
-    marked = ("@Kernel", "@inlined", "@chosen_by_type")
+    marked = ("@Kernel", "@AllocatingKernel", "@inlined", "@chosen_by_type")
     for path in package.rglob("*.py"):
         if any(f"\n{mark}" in path.read_text() for mark in marked):
             assert path in files
