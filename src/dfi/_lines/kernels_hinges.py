@@ -217,40 +217,6 @@ def standing(a: float) -> float:
     return a * a if a > 0.0 else 0.0
 
 
-@inlined
-def _exceeding(
-    law: Bends, a: float, b: float, c: float, at: Floats, places: NDArray[np.uint32]
-) -> tuple[float, float]:
-    """Return the mean of the positive part of ``a + b t + c t^2``, and that times ``t``.
-
-    ``at`` and ``places`` hold the roots, of a straight line one, and how many atoms are below.
-    """
-    w0, w1, w2, w3 = law.whole
-    root = b * b - 4.0 * a * c
-    if root <= 0.0 or (b == 0.0 and c == 0.0):
-        # no roots: on one side of 0 everywhere
-        all_above = c > 0.0 or (c == 0.0 and a > 0.0)
-        return (a * w0 + b * w1 + c * w2, a * w1 + b * w2 + c * w3) if all_above else (0.0, 0.0)
-    far = -0.5 * (b + np.sqrt(root)) if b > 0.0 else -0.5 * (b - np.sqrt(root))
-    if c == 0.0:
-        at[0] = at[1] = -a / b
-    else:
-        one, other = far / c, a / far
-        at[0], at[1] = (one, other) if one < other else (other, one)
-    find_places(law, at, places)
-    c0, c1, c2, c3 = moments_below(law, places[0], at[0])
-    e0, e1, e2, e3 = moments_below(law, places[1], at[1])
-    if c > 0.0:
-        p0, p1, p2, p3 = w0 - (e0 - c0), w1 - (e1 - c1), w2 - (e2 - c2), w3 - (e3 - c3)
-    elif c < 0.0:
-        p0, p1, p2, p3 = e0 - c0, e1 - c1, e2 - c2, e3 - c3
-    elif b > 0.0:
-        p0, p1, p2, p3 = w0 - c0, w1 - c1, w2 - c2, w3 - c3
-    else:
-        p0, p1, p2, p3 = c0, c1, c2, c3
-    return a * p0 + b * p1 + c * p2, a * p1 + b * p2 + c * p3
-
-
 @Kernel
 def exceeding_moments(
     law: Bends,
@@ -270,20 +236,48 @@ def exceeding_moments(
 
     Along the line of row ``i`` it is ``value[i] + slope[i] s + bend s^2``, ``s`` the distance from
     the row, which is at ``latent[i]`` and one of the ``shifts`` (q,); ``at`` and ``places`` (2,)
-    are memory; ``out`` (2, q, n) is written.
+    are memory for the roots and the atoms below them; ``out`` (2, q, n) is written.
     """
+    w0, w1, w2, w3 = law.whole
     for i in range(np.uint64(latent.size)):
         for q in range(np.uint64(shifts.size)):
             if q > np.uint64(0) and shifts[q] == shifts[0]:
                 out[0, q, i], out[1, q, i] = out[0, 0, i], out[1, 0, i]
                 continue
             z = latent[i] + shifts[q]
-            a = value[i] - z * (slope[i] - z * bend)
-            b = slope[i] - 2.0 * z * bend
-            over = _exceeding(law, a - highest, b, bend, at, places)
-            under = _exceeding(law, lowest - a, -b, -bend, at, places)
-            out[0, q, i] = over[0] - under[0]
-            out[1, q, i] = over[1] - under[1]
+            level = value[i] - z * (slope[i] - z * bend)
+            rise = slope[i] - 2.0 * z * bend
+            out[0, q, i], out[1, q, i] = 0.0, 0.0
+            for sign in (1.0, -1.0):
+                # the mean of the positive part of a + b t + c t^2
+                a = sign * (level - (highest if sign > 0.0 else lowest))
+                b, c = sign * rise, sign * bend
+                root = b * b - 4.0 * a * c
+                if root <= 0.0 or (b == 0.0 and c == 0.0):
+                    # no roots: on one side of 0 everywhere
+                    if c > 0.0 or (c == 0.0 and a > 0.0):
+                        out[0, q, i] += sign * (a * w0 + b * w1 + c * w2)
+                        out[1, q, i] += sign * (a * w1 + b * w2 + c * w3)
+                    continue
+                far = -0.5 * (b + np.sqrt(root)) if b > 0.0 else -0.5 * (b - np.sqrt(root))
+                if c == 0.0:
+                    at[0] = at[1] = -a / b
+                else:
+                    one, other = far / c, a / far
+                    at[0], at[1] = (one, other) if one < other else (other, one)
+                find_places(law, at, places)
+                c0, c1, c2, c3 = moments_below(law, places[0], at[0])
+                e0, e1, e2, e3 = moments_below(law, places[1], at[1])
+                if c > 0.0:
+                    p0, p1, p2, p3 = w0 - (e0 - c0), w1 - (e1 - c1), w2 - (e2 - c2), w3 - (e3 - c3)
+                elif c < 0.0:
+                    p0, p1, p2, p3 = e0 - c0, e1 - c1, e2 - c2, e3 - c3
+                elif b > 0.0:
+                    p0, p1, p2, p3 = w0 - c0, w1 - c1, w2 - c2, w3 - c3
+                else:
+                    p0, p1, p2, p3 = c0, c1, c2, c3
+                out[0, q, i] += sign * (a * p0 + b * p1 + c * p2)
+                out[1, q, i] += sign * (a * p1 + b * p2 + c * p3)
 
 
 @Kernel

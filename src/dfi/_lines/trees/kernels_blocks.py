@@ -173,16 +173,17 @@ def predict_sums(
     n_rows = np.uint64(sums.size)
     width = len(columns)
     row, stack = places
-    for tree in range(nodes.roots.size):
+    feature, right, cuts, roots, _, source, seen = nodes
+    for tree in range(roots.size):
         for k in range(n_rows):
             row[k] = k
-        stack[0, 0], stack[0, 1], stack[0, 2] = nodes.roots[tree], 0, n_rows
+        stack[0, 0], stack[0, 1], stack[0, 2] = roots[tree], 0, n_rows
         top = 1
         while top > 0:
             top -= 1
             node, start, end = stack[top, 0], stack[top, 1], stack[top, 2]
-            f = nodes.feature[node]
-            cut = nodes.cut[node]
+            f = feature[node]
+            cut = cuts[node]
             if f < 0:
                 for k in range(start, end):
                     sums[row[k]] += cut
@@ -199,17 +200,17 @@ def predict_sums(
                     n_left += goes_left
                     n_right += one - goes_left
             else:
-                column = columns[nodes.source[np.uint32(f - width)]]
-                seen = nodes.seen[np.uint32(f - width)]
+                column = columns[source[np.uint32(f - width)]]
+                level = seen[np.uint32(f - width)]
                 for k in range(start, end):
                     i = row[k]
-                    goes_left = np.uint64(seen[np.uint32(column[i])] <= cut)
+                    goes_left = np.uint64(level[np.uint32(column[i])] <= cut)
                     row[n_left] = i
                     row[n_right] = i
                     n_left += goes_left
                     n_right += one - goes_left
             if n_right > start:
-                stack[top, 0], stack[top, 1], stack[top, 2] = nodes.right[node], start, n_right
+                stack[top, 0], stack[top, 1], stack[top, 2] = right[node], start, n_right
                 top += 1
             if n_left > end:
                 stack[top, 0], stack[top, 1], stack[top, 2] = node + one, end, n_left
@@ -260,10 +261,11 @@ def split_lines(
     one = np.uint64(1)
     width = len(columns)
     line, upper, at = arena[:3]
-    f = nodes.feature[node]
-    cut = nodes.cut[node]
+    feature, right, cuts, _, _, source, seen = nodes
+    f = feature[node]
+    cut = cuts[node]
     lower_child = node + one
-    higher_child = np.uint64(nodes.right[node])
+    higher_child = np.uint64(right[node])
     n_higher = start
     n_lower = end
     if f < width:
@@ -271,12 +273,12 @@ def split_lines(
         column = columns[np.uint32(f)]
     else:
         steep = 0.0
-        column = columns[nodes.source[np.uint32(f - width)]]
+        column = columns[source[np.uint32(f - width)]]
     if f >= width:
-        seen = nodes.seen[np.uint32(f - width)]
+        level = seen[np.uint32(f - width)]
         for k in range(start, end):
             i, b = line[k], upper[k]
-            goes_left = np.uint64(seen[np.uint32(column[i])] <= cut)
+            goes_left = np.uint64(level[np.uint32(column[i])] <= cut)
             line[n_lower], upper[n_lower] = i, b
             line[n_higher], upper[n_higher] = i, b
             n_lower += goes_left
@@ -439,27 +441,29 @@ def arena_moments(
     n_lines = np.uint64(latent.size)
     n_shifts = np.uint64(shifts.size)
     line, upper, at, left_value, last, stack = arena
+    leaver, firsts, ends, owns, level = leaving
+    feature, cuts, roots = nodes.feature, nodes.cut, nodes.roots
     # Left of a split is closed: along a falling coordinate it is t >= b, which is t > b-.
     slack = law.below
     for k in range(n_lines):
-        last[k] = leaving.level[k]
-    for tree in range(leaving.end.size):
-        own = leaving.own[tree if tree < len(leaving.own) else 0]
-        first = np.uint64(leaving.first[tree])
-        n_here = np.uint64(leaving.end[tree]) - first
+        last[k] = level[k]
+    for tree in range(ends.size):
+        own = owns[tree if tree < len(owns) else 0]
+        first = np.uint64(firsts[tree])
+        n_here = np.uint64(ends[tree]) - first
         for k in range(n_here):
-            i = leaving.line[first + k]
+            i = leaver[first + k]
             line[k] = i
             upper[k] = high[i]
             at[i] = low[i]
             left_value[i] = own[i]
-        stack[0, 0], stack[0, 1], stack[0, 2] = nodes.roots[first_tree + tree], 0, n_here
+        stack[0, 0], stack[0, 1], stack[0, 2] = roots[first_tree + tree], 0, n_here
         top = 1
         while top > 0:
             top -= 1
             node, start, end = stack[top, 0], stack[top, 1], stack[top, 2]
-            f = nodes.feature[node]
-            cut = nodes.cut[node]
+            f = feature[node]
+            cut = cuts[node]
             if f < 0:
                 # Below the law both are 0, so the first leaf of a whole line adds nothing.
                 for s in range(n_shifts):
@@ -485,7 +489,7 @@ def arena_moments(
                 stack[top, 0], stack[top, 1], stack[top, 2] = lower_child, end, n_lower
                 top += 1
         for k in range(n_here):
-            i = leaving.line[first + k]
+            i = leaver[first + k]
             last[i] += left_value[i] - own[i]
     for s in range(n_shifts):
         for k in range(n_lines):
