@@ -342,7 +342,7 @@ COMMON: Mapping[str, Parameter] = {
     ),
     "frequency_weight": Parameter(
         text=(
-            "Counts: each row represents that many equal rows. Not together with "
+            "Counts: each row represents that many identical rows. Not together with "
             "``sample_weight``. A string names a column."
         ),
         kind="array-like of shape (n,) or str",

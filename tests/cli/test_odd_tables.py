@@ -128,7 +128,7 @@ ODD = {
         "'2024-02-30' missing with --na-values"),
     "dates in two ways": (
         with_column(lambda row: ("2024-12-13", "14.12.2024", "2024-12-15")[row % 3]),
-        (), 4, "holds dates as text, such as '2024-12-13': make a number of it with --dates days"),
+        (), 4, "as text, such as '2024-12-13': turn it into a number with --dates days"),
     "days of them": (
         with_column(lambda row: ("2024-12-13", "14.12.2024", "2024-12-15")[row % 3]),
         ("--dates", "days"), 4, "'k' has dates in different formats, such as"),

@@ -157,7 +157,11 @@ def test_pairs_of_rows_and_masks() -> None:
         (GroupKFold(5), {}, "GroupKFold splits by groups of rows, but none were given"),
         (LeaveOneGroupOut(), {}, "LeaveOneGroupOut splits by groups of rows, but none were given"),
         (StratifiedKFold(5), {}, "StratifiedKFold cannot split these rows: Supported target types"),
-        (11, {"groups": LABELS}, "cv=11 and clusters has only 10 different labels; use fewer"),
+        (
+            11,
+            {"groups": LABELS},
+            "cv=11 needs as many clusters, but clusters has only 10 different",
+        ),
         (5, {"groups": LABELS[:5]}, "X has 40 rows and clusters has 5 values"),
         (5, {"groups": [None] + [1] * 39}, "clusters has a missing label in row 0"),
         ([], {}, "cv gives no folds."),

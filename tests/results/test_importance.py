@@ -248,7 +248,7 @@ def test_default_groups_and_their_absence():
     np.testing.assert_allclose(result.group().scores[1], result.scores[1:].sum())
     with pytest.raises(ValueError, match="no groups were given: pass feature_groups="):
         build().group()
-    with pytest.raises(ValueError, match="the groups are over 4 units"):
+    with pytest.raises(ValueError, match="the groups cover 4 units"):
         build(p=3).group(groups)
     with pytest.raises(ValueError, match="names 'zz', which is not a feature"):
         build().group({"g": ["zz"]})

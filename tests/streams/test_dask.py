@@ -165,9 +165,9 @@ def test_a_client_that_is_closed(frame):
     ("y", "options", "error", "message"),
     [
         (None, {}, ValueError, "DFI requires y to be passed: a column of X by name, or one of"),
-        ([1.0], {}, TypeError, "y is a list beside a table of Dask: pass the name of a column"),
+        ([1.0], {}, TypeError, "X is a Dask table, but y is a list: pass the name of a column"),
         ("z", {}, ValueError, "y='z' names a column, but X has no such column"),
-        ("y", {"sample_weight": np.ones(3)}, TypeError, "sample_weight is a ndarray beside a"),
+        ("y", {"sample_weight": np.ones(3)}, TypeError, "but sample_weight is a ndarray: pass"),
     ],
 )
 def test_what_cannot_be_read(y, options, error, message, frame):
@@ -183,7 +183,7 @@ def test_columns_of_other_partitions(frame):
 
 def test_arrays_that_cannot_be_read(numbers):
     array = da.from_array(numbers.to_numpy(), chunks=(700, 4))
-    with pytest.raises(TypeError, match="y is a str beside a dask array: pass a dask array of one"):
+    with pytest.raises(TypeError, match="X is a dask array, but y is a str: pass a dask"):
         dfi.explain(array, "y", **OPTIONS)
     with pytest.raises(ValueError, match="X must have two dimensions and has 1"):
         dfi.explain(array[:, 0], array[:, 1], **OPTIONS)

@@ -294,22 +294,22 @@ def test_bad_tables_are_refused():
         (
             "entropic",
             {"integration": dfi.Quadrature("gauss")},
-            r"Quadrature\(rule='gauss'\) is about models along latent lines; tr",
+            r"Quadrature\(rule='gauss'\) averages models along latent lines; tr",
         ),
         (
             "entropic",
             {"integration": dfi.Quadrature("draws")},
-            r"Quadrature\(rule='draws'\) is about models along latent lines; tr",
+            r"Quadrature\(rule='draws'\) averages models along latent lines; tr",
         ),
         (
             "entropic",
             {"integration": dfi.Quadrature(nodes=8)},
-            r"Quadrature\(nodes=8\) is about models along .* leave integration='auto'",
+            r"Quadrature\(nodes=8\) averages models along .* leave integration='auto'",
         ),
         (
             "entropic",
             {"integration": dfi.Quadrature(memory=1)},
-            r"Quadrature\(memory=1\) is about models along .* leave integration='auto'",
+            r"Quadrature\(memory=1\) averages models along .* leave integration='auto'",
         ),
         (
             "entropic",
@@ -368,7 +368,7 @@ def test_what_auto_chooses_refuses_too(monkeypatch):
 
     monkeypatch.setattr(Auto, "choose", lambda *_: TransportChoice(KERNEL, ("because",)))
     with pytest.raises(
-        ValueError, match=r"Quadrature\(nodes=8\) is about models along latent lines"
+        ValueError, match=r"Quadrature\(nodes=8\) averages models along latent lines"
     ):
         dfi.explain(
             rows(40), np.arange(40.0), "linear", transport="auto",

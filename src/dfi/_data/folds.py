@@ -161,8 +161,8 @@ def _require_folds(n_folds: int, n_rows: int, labels: Rows | None) -> None:
     _require_enough(n_folds, n_rows)
     if labels is not None and len(np.unique(labels)) < n_folds:
         raise ValueError(
-            f"{argument('cv', n_folds)} and {argument('clusters')} has only "
-            f"{len(np.unique(labels))} different labels; use fewer folds."
+            f"{argument('cv', n_folds)} needs as many clusters, but {argument('clusters')} "
+            f"has only {len(np.unique(labels))} different labels: use fewer folds."
         )
 
 

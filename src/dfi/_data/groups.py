@@ -128,7 +128,7 @@ def _of_units(groups: Groups, units: _Units) -> Groups:
     if groups.units is None:
         if groups.membership.shape[1] != len(units.names):
             raise ValueError(
-                f"the groups are over {groups.membership.shape[1]} units, but there are "
+                f"the groups cover {groups.membership.shape[1]} units, but there are "
                 f"{len(units.names)} here: pass a dict of group names to lists of columns"
             )
         return replace(groups, units=units.names)

@@ -129,8 +129,8 @@ _DAYS = "(end - start) / pd.Timedelta(days=1)"
 
 def _two() -> str:
     remedy = worded(
-        "pass a structured array as scikit-survival's, a frame of two columns, or time='days', "
-        "event='died', which name columns of X",
+        "pass a structured array such as scikit-survival's, a frame of two columns, or names of "
+        "columns of X: time='days', event='died'",
         "name the second with --event",
     )
     return (

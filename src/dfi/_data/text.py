@@ -242,14 +242,14 @@ class TextDates:
         if self.what == "times of day":
             return f"correct it, or make it missing: {column}.replace({self.odd!r}, None)"
         return (
-            f"make days of it, e.g. (pd.to_datetime({column}, errors='coerce', utc=True) - "
+            f"turn it into days, e.g. (pd.to_datetime({column}, errors='coerce', utc=True) - "
             "pd.Timestamp(0, tz='UTC')) / pd.Timedelta(days=1)"
         )
 
     def remedy(self) -> str:
         if self.odd is None:
             return (
-                "make a number of it with --dates days, several with --dates parts, leave it out "
+                "turn it into a number with --dates days, several with --dates parts, leave it out "
                 "with --dates drop"
             )
         return f"call {_quoted(self.odd)} missing with --na-values, leave it out with --drop"

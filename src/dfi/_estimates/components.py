@@ -121,7 +121,7 @@ def check_components(components: object) -> Components:
     everything = [name for group in found for name in group]
     for name in everything:
         if everything.count(name) > 1:
-            raise ValueError(f"components names {name!r} more than once: a column is in one only")
+            raise ValueError(f"components names {name!r} more than once")
     return tuple(found)
 
 

@@ -143,7 +143,7 @@ class OnnxFunction:
         answers = [_onnx_answer(answer) for answer in self.session.run(None, given)]
         numbers = [answer for answer in answers if answer is not None]
         if not numbers:
-            raise TypeError("the ONNX session has no output of numbers")
+            raise TypeError("the ONNX session has no numeric output")
         return numbers[-1]
 
 

@@ -201,8 +201,8 @@ class Predictor:
             )
         if self.column is None and classes.shape[1] != 2:
             raise ValueError(
-                f"this {self.name} has {classes.shape[1]} classes: the scores explain one "
-                "probability: say which"
+                f"this {self.name} has {classes.shape[1]} classes, but the scores explain "
+                "the probability of one: say which"
             )
         if self.scale == "margin":
             if classes.shape[1] != 2:

@@ -65,7 +65,7 @@ def open_dask(X: Native, roles: Mapping[str, Native]) -> tuple[DaskParts, dict[s
         column = f"dfi {role}"
         if not is_dask(given) or not hasattr(given, "to_frame"):
             raise TypeError(
-                f"{role} is a {type(given).__name__} beside a table of Dask: pass the name of a "
+                f"X is a Dask table, but {role} is a {type(given).__name__}: pass the name of a "
                 "column, or a dask Series with the same partitions"
             )
         if given.npartitions != X.npartitions:
@@ -96,8 +96,8 @@ def _open_array(X: Native, roles: Mapping[str, Native]) -> tuple[DaskParts, dict
     for role, given in roles.items():
         if not is_dask_array(given) or given.ndim != 1:
             raise TypeError(
-                f"{role} is a {type(given).__name__} beside a dask array: pass a dask array of one "
-                "dimension"
+                f"X is a dask array, but {role} is a {type(given).__name__}: pass a dask "
+                "array of one dimension"
             )
         _check_chunks(X, role, given)
         others[role] = given

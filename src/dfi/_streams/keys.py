@@ -184,7 +184,7 @@ class Drawn:
             raise ValueError(
                 f"rows of {TABLE} change their order at each read and are too similar to identify "
                 f"by their values ({len(self.keys):,} different among {self.rows:,}): name a "
-                f"column of ids, {argument('row_id', ...)}, or pass counts of equal rows, "
+                f"column of ids, {argument('row_id', ...)}, or pass counts of identical rows, "
                 f"{argument('frequency_weight', ...)}"
             )
 

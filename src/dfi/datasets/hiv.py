@@ -297,7 +297,7 @@ def _read(url: str, timeout: float) -> bytes:
             "that has the file"
         ) from None
     except (http.client.HTTPException, OSError) as error:
-        raise ConnectionError(f"the transfer of {url} broke off ({error}): try again") from None
+        raise ConnectionError(f"the download of {url} broke off ({error}): try again") from None
     return content
 
 

@@ -1,7 +1,7 @@
 r"""PCM: the projected covariance measure, a test of E[Y | X] = E[Y | X_-j].
 
 Lundborg, Kim, Shah and Samworth (*The projected covariance measure for assumption-lean variable
-significance testing*, Annals of Statistics 2024), algorithm 1. The rows are split once, in halves.
+significance testing*, Annals of Statistics 2024), algorithm 1. The rows are split once, in half.
 
 On the second half a direction is learned: regress y on all columns (:math:`\hat g`), regress
 :math:`\hat g(X)` on the others (:math:`\tilde m`), take :math:`\tilde h = \hat g - \tilde m` with
@@ -101,7 +101,7 @@ class PCM(Method):
 
     def refuses(self, fits: Fits) -> str | None:
         if len(fits.rows) < 8 * self.n_folds:
-            return f"pcm splits the rows in halves and folds and needs {8 * self.n_folds} rows"
+            return f"pcm splits the rows in half and into folds and needs {8 * self.n_folds} rows"
         labels = fits.data.row_groups
         if labels is None:
             return None
@@ -113,8 +113,8 @@ class PCM(Method):
             )
         if n_groups < self.n_folds and not is_linear(_regression(fits.learner)):
             return (
-                f"pcm splits the clusters in halves and the testing half in {self.n_folds} folds, "
-                f"but that half has only {n_groups}: use finer {argument('clusters')}"
+                f"pcm splits the clusters in half, one half into {self.n_folds} folds, "
+                f"but it has only {n_groups} clusters: use finer {argument('clusters')}"
                 + (" or PCM(n_folds=2)" if n_groups == 2 else "")
             )
         return None

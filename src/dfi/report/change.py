@@ -228,7 +228,7 @@ def change_html(found: Change, *, title: str | None = None, target: str | None =
 
 
 def compact_change_html(found: Change, *, rows: int = 10) -> str:
-    """Return a small table for notebooks: no script, no style outside of itself."""
+    """Return a small table for notebooks: no script, no outside styles."""
     features = change_rows(found)
     return (
         templates()

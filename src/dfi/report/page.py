@@ -162,7 +162,7 @@ def report_html(
 
 
 def compact_html(result: Importance, *, rows: int = 10) -> str:
-    """Return a small table with bars for notebooks: no script, no style outside of itself."""
+    """Return a small table with bars for notebooks: no script, no outside styles."""
     features = unit_rows(result)
     explained = None if result.explained is None else result.explained.value
     outcome = words.outcome_of(result.spec, result.by_outcome)

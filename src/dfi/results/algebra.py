@@ -58,7 +58,7 @@ def summed(result: Importance, groups: Groups) -> Importance:
     membership = np.asarray(groups.membership, dtype=np.float64)
     if membership.shape[1] != len(result.names):
         raise ValueError(
-            f"the groups are over {membership.shape[1]} units, the result has {len(result.names)}"
+            f"the groups cover {membership.shape[1]} units, the result has {len(result.names)}"
         )
     attribution = None
     if result.attribution is not None:

@@ -311,8 +311,8 @@ class EntropicOT(Transport):
         ):
             if value != unset:
                 raise ValueError(
-                    f"Quadrature({name}={value!r}) is about models along latent lines; "
-                    f"transport='entropic' averages them over observed rows "
+                    f"Quadrature({name}={value!r}) averages models along latent lines; "
+                    f"transport='entropic' takes observed rows "
                     "instead: leave integration='auto'"
                 )
 
