@@ -16,8 +16,8 @@ from sklearn.model_selection import KFold, RepeatedKFold, TimeSeriesSplit
 
 import dfi
 from dfi._data import source
+from dfi.results.call import call_text
 from dfi.results.file import thaw
-from dfi.results.words import call_text
 from dfi.warnings import InferenceWarning, MissingValuesWarning, OverlapWarning
 
 D = 4

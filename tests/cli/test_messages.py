@@ -27,7 +27,7 @@ NOT_FROM_THE_COMMAND_LINE = (
     "_models/cluster.py", "_models/pseudo.py", "_data/treatment.py", "_streams/cluster.py",
     "_streams/files.py",
     "_streams/lazy.py", "_streams/parts.py",
-    "_data/dependence.py", "transports/curved.py", "_parameters.py", "report/summary.py",
+    "_data/dependence.py", "transports/curved.py", "_parameters.py", "results/call.py",
 )  # fmt: skip
 """What no command calls, or calls with arguments that the commands make themselves."""
 

@@ -13,10 +13,10 @@ from dfi.report import Report
 from dfi.report.charts import Scale, bars, scatter
 from dfi.report.page import compact_html, comparison_html, report_html
 from dfi.report.summary import ranks_text, summarize, summarize_comparison
+from dfi.results.call import call_text
 from dfi.results.collection import MethodRecord, Results
 from dfi.results.file import thaw
 from dfi.results.numbers import nice_ticks, number, p_value, percent
-from dfi.results.words import call_text
 
 
 class Tags(HTMLParser):

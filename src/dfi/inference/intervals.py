@@ -235,7 +235,8 @@ def wald_interval(
     critical : float, optional
         Critical value to use in place of the normal quantile (simultaneous bands).
     skewness : ndarray, optional
-        Skewness of each estimate, for Hall's correction of the quantiles.
+        Skewness of each estimate, for Hall's correction of the quantiles; errors are
+        :func:`stretched` for the heavy tails that it tells of.
     degrees : float, default=inf
         Degrees of freedom of the standard errors: quantiles of a t distribution take the place of
         normal ones.
@@ -261,6 +262,7 @@ def wald_interval(
     below = above = np.full(error.shape, critical)
     if skewness is not None:
         below, above = hall_quantile(critical, skewness), -hall_quantile(-critical, skewness)
+        error = stretched(error, skewness, critical, degrees)
     known = error > 0.0
     error = np.where(known, error, np.nan)
     low = estimate - below * error

@@ -17,9 +17,7 @@ from dfi.inference.intervals import (
     check_alternative,
     check_level,
     expand_standard_errors,
-    quantile,
     simultaneous_critical_value,
-    stretched,
     wald_interval,
 )
 
@@ -280,7 +278,7 @@ class UnitInference:
         level = check_level(level)
         alternative = check_alternative(alternative)
         errors = self.widened(expansion, level)
-        degrees, critical, skew = self.influence.degrees, None, None
+        critical = skew = None
         if simultaneous:
             critical = simultaneous_critical_value(
                 self.influence, level=level, alternative=alternative, random_state=random_state
@@ -288,8 +286,6 @@ class UnitInference:
         if skewness and expansion is None:  # the expansion is defined by normal quantiles
             try:
                 skew = self.influence.skewness
-                at = quantile(level, alternative, degrees) if critical is None else critical
-                errors = stretched(errors, skew, at, degrees)
             except ValueError:  # bands do without that of sums of many units
                 if not simultaneous:
                     raise
@@ -301,7 +297,7 @@ class UnitInference:
             nonnegative=self.nonnegative,
             critical=critical,
             skewness=skew,
-            degrees=degrees,
+            degrees=self.influence.degrees,
         )
         if alternative != "greater":
             high = high + self.unlearned * norm.ppf(

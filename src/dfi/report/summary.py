@@ -14,6 +14,7 @@ from scipy import stats
 
 from dfi._models.quality import skill_text
 from dfi.results import views, words
+from dfi.results.call import call_text
 from dfi.results.file import thaw
 from dfi.results.numbers import number, ordinal, p_value, percent
 from dfi.results.tables import SHARE_COLUMNS, order_of, rank_table
@@ -122,7 +123,7 @@ def summarize(
         ),
         "versions": _versions(spec),
         "data_sha256": spec.get("data_sha256"),
-        "call": words.call_text(spec),
+        "call": call_text(spec),
     }
 
 
