@@ -161,8 +161,9 @@ class Bar:
 
     shown: list["Bar"] = []  # noqa: RUF012
     delay = 0
+    postfix = None
 
-    def __init__(self, total, desc, leave):
+    def __init__(self, total, desc, leave, postfix=None):
         self.total, self.told = total, []
         self.shown.append(self)
 
@@ -178,7 +179,7 @@ class Bar:
     def update(self, step):
         self.told.append(step)
 
-    def set_postfix_str(self, text, refresh):
+    def set_postfix_str(self, text, refresh=True):
         pass
 
 

@@ -66,8 +66,10 @@ class Bar:
     """A progress bar that remembers what it was told, and cannot be shipped."""
 
     shown: list["Bar"] = []  # noqa: RUF012
+    delay = 0
+    postfix = None
 
-    def __init__(self, total, desc, leave):
+    def __init__(self, total, desc, leave, postfix=None):
         self.total, self.told, self.lock = total, [], threading.Lock()
         self.shown.append(self)
 
@@ -80,7 +82,7 @@ class Bar:
     def update(self, step):
         self.told.append(step)
 
-    def set_postfix_str(self, text, refresh):
+    def set_postfix_str(self, text, refresh=True):
         pass
 
 
