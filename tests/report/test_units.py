@@ -9,7 +9,7 @@ import dfi
 from dfi import plots
 from dfi._data.members import MEMBERS
 from dfi.report.page import compact_html, report_html
-from dfi.report.summary import summarize
+from dfi.report.summary import _told, summarize
 from dfi.results.views import UNATTRIBUTED, unit_rows
 
 mpl.use("Agg")
@@ -235,3 +235,8 @@ def test_page_says_where_sums_of_columns_are_noise(build):
     (alarm,) = summarize(result)["group_alarms"]
     assert "collects the noise of each of them" in alarm
     assert "scores it as one.</p>" in report_html(result)
+
+
+def test_gaps_of_a_category_are_not_one_of_its_levels():
+    assert _told({"kind": "category", "n_members": 3, "missing": 0.1}) == "2 levels, 10 % missing"
+    assert _told({"kind": "category", "n_members": 3, "missing": None}) == "3 levels"

@@ -154,15 +154,16 @@ class Estimate:
 
     def __repr__(self) -> str:
         name = "Contrast(difference " if self.contrast else "Estimate("
+        p = "<0.001" if self.p < 0.001 else f"{self.p:.3f}"
         return (
-            f"{name}{_digits(self.value)}, se {_digits(self.se)}, {self.level:.4g} interval "
-            f"{_digits(self.ci_low)} to {_digits(self.ci_high)}, p {self.p:.4g})"
+            f"{name}{_digits(self.value)}, se {_digits(self.se)}, {100 * self.level:.4g} % "
+            f"interval {_digits(self.ci_low)} to {_digits(self.ci_high)}, p {p})"
         )
 
 
 def _digits(value: float) -> str:
     """Return four digits, or all before the point of numbers of readable size."""
-    return f"{value:.0f}" if 1e3 <= abs(value) < 1e7 else f"{value:.4g}"
+    return f"{value:,.0f}" if 1e3 <= abs(value) < 1e7 else f"{value:.4g}"
 
 
 def estimate_one(

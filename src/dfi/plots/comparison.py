@@ -253,7 +253,7 @@ def change(found: Change, *, top: int | None = 20, ax: Axes | None = None) -> Ax
     Examples
     --------
     >>> dfi.plots.change(found).get_xlabel()
-    'change of the score, 0.95 intervals'
+    'change of the score, 95 % intervals'
     """
     columns = change_data.columns(found, top=top)
     n = len(columns["feature"])
@@ -274,7 +274,7 @@ def change(found: Change, *, top: int | None = 20, ax: Axes | None = None) -> Ax
         )  # fmt: skip
     style.zero_line(ax)
     style.label_rows(ax, columns["feature"])
-    ax.set_xlabel(f"change of the score, {found.level:.4g} intervals")
+    ax.set_xlabel(f"change of the score, {100 * found.level:.4g} % intervals")
     style.say_how_many(ax, n, len(found.names))
     ax.legend(frameon=False, fontsize=8, loc="best")
     style.quiet_frame(ax)

@@ -309,6 +309,7 @@ def _told(unit: Plain) -> str:
     if unit["kind"] == "number":
         return f"{percent(missing)} missing"
     what = "column" if unit["kind"] == "group" else "level"
+    count -= what == "level" and missing is not None  # gaps are listed with the levels
     told = f"{count} {what}{'s' * (count != 1)}"
     return told if missing is None else f"{told}, {percent(missing)} missing"
 

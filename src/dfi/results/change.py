@@ -299,7 +299,7 @@ class Change(Reported):
         Examples
         --------
         >>> found.plot(top=2).get_xlabel()
-        'change of the score, 0.95 intervals'
+        'change of the score, 95 % intervals'
         """
         # pyplot takes half a second to import: only those who plot pay for it
         from dfi.plots import change

@@ -198,7 +198,7 @@ def _sentence(row: Plain) -> str:
     elif row["shared_low"] > 0.0:
         text += f", {percent(row['shared'])} is shared" + (f" with {whom}" if whom else "")
     else:
-        text += ", nothing is surely shared"
+        text += ", nothing is clearly shared"
     if row["interaction_low"] > 0.0 and row["interaction"] > SMALLEST:
         text += f", {percent(row['interaction'])} comes from interactions"
     return text
