@@ -128,7 +128,8 @@ ODD = {
         "'2024-02-30' missing with --na-values"),
     "dates in two ways": (
         with_column(lambda row: ("2024-12-13", "14.12.2024", "2024-12-15")[row % 3]),
-        (), 4, "as text, such as '2024-12-13': turn it into a number with --dates days"),
+        (), 4, "different formats, such as '2024-12-13': write all of them like 2024-01-31, "
+        "leave it out with --drop"),
     "days of them": (
         with_column(lambda row: ("2024-12-13", "14.12.2024", "2024-12-15")[row % 3]),
         ("--dates", "days"), 4, "'k' has dates in different formats, such as"),

@@ -237,24 +237,29 @@ class TextDates:
     odd: str | None
     why: str = ""
     what: Literal["dates", "times of day"] = "dates"
+    several_formats: bool = False
 
     def in_pandas(self, column: str) -> str:
         if self.what == "times of day":
             return f"correct it, or make it missing: {column}.replace({self.odd!r}, None)"
+        if self.several_formats:
+            return "write all of them like 2024-01-31"
+        # 'coerce' would lose, unsaid, what pandas reads otherwise than the first row
+        how = ", errors='coerce'" if self.odd is not None else ""
+        how += ", dayfirst=True" if "day or" in self.why else ""
         return (
-            f"turn it into days, e.g. (pd.to_datetime({column}, errors='coerce', utc=True) - "
+            f"turn it into days, e.g. (pd.to_datetime({column}{how}, utc=True) - "
             "pd.Timestamp(0, tz='UTC')) / pd.Timedelta(days=1)"
         )
 
     def remedy(self) -> str:
         if self.odd is None:
-            return (
-                "turn it into a number with --dates days, several with --dates parts, leave it out "
-                "with --dates drop"
-            )
+            return "write all of them like 2024-01-31, leave it out with --drop"
         return f"call {_quoted(self.odd)} missing with --na-values, leave it out with --drop"
 
     def words(self) -> str:
+        if self.several_formats:
+            return f"holds dates in different formats, such as {self.example!r}"
         if self.odd is None:
             return f"holds dates as text, such as {self.example!r}{self.why}"
         return (
@@ -287,4 +292,7 @@ def find_dates(values: Iterable[object] | Mapping[str, int]) -> TextDates | None
         (str(text) for text in counts if text not in found),
         key=lambda text: text.strip().lower() in MISSING_MARKS,
     )
-    return TextDates(n_dates, counts.total(), texts[0], next(iter(others), None), why, what)
+    shapes = {re.sub(r"\d+", "0", in_digits(text)) for text in texts}
+    odd = next(iter(others), None)
+    several = odd is None and len(shapes) > 1 and not why
+    return TextDates(n_dates, counts.total(), texts[0], odd, why, what, several)

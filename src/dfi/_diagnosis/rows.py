@@ -301,7 +301,8 @@ def _bias_of_few_rows(estimate: Estimated) -> str:
     if estimate.factors is not None:
         factors = f"{estimate.factors} common factor{'s' * (estimate.factors != 1)}"
         return (
-            f"covariance='factor', with {factors}, credits other shared signal to the wrong columns"
+            f"correlations are estimated from {factors}, and signal shared in other ways goes to "
+            "the wrong columns"
         )
     if not estimate.of_sample:
         return (
