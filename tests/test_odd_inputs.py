@@ -115,9 +115,7 @@ def test_dates_as_text_are_no_classes():
     with pytest.raises(TypeError, match=r"pd\.to_datetime\(X\['d'\], dayfirst=True, utc=True\)"):
         explain(with_column(ambiguous, "d"))
     several = [f"14.12.{2000 + row}" if row % 2 else f"{2000 + row}-12-14" for row in range(N)]
-    with pytest.raises(
-        TypeError, match=r"different formats, .*: write all of them like"
-    ):
+    with pytest.raises(TypeError, match=r"different formats, .*: write all of them like"):
         explain(with_column(several, "d"))
     with pytest.raises(TypeError, match=r"59 of its 60 values are dates and '2024-02-30' is not"):
         explain(with_column(["2024-02-30", *days[1:]], "d"))
