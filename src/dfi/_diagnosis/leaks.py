@@ -80,7 +80,7 @@ def _leaked_order(task: Task, rows: Ints) -> Finding | None:
     return Finding(
         "leak",
         "distrust" if ordered else "note",
-        f"{listed(names)} {so} the rows in the order of the outcome, as its logarithm would"
+        f"{listed(names)} {so} the rows in the order of the outcome, as a transformed copy would"
         if ordered
         else f"{listed(names)} {so} the rows nearly in the order of the outcome",
         {"share": LEAKED_SHARE if ordered else NEARLY},
