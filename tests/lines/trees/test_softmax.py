@@ -468,7 +468,9 @@ def test_probabilities_are_checked(data):
         Predictor(model, table, "matrix", column=0)(x)
     model = LogisticRegression(max_iter=10_000).fit(x[:, :2], classes_of(y, 3))
     table = read_table(x[:, :2])
-    with pytest.raises(ValueError, match="has 3 classes: the scores explain one probability"):
+    with pytest.raises(
+        ValueError, match="has 3 classes, but the scores explain the probability of one"
+    ):
         Predictor(model, table, "matrix")(x[:, :2])
     with pytest.raises(ValueError, match="class number 3 among them"):
         Predictor(model, table, "matrix", column=3)(x[:, :2])
