@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from joblib import effective_n_jobs
 
+from dfi._learners.stack import STIFF_ROWS
 from dfi._scoring.forms import CROSSED
 from dfi.transports import resolve_transport
 
@@ -19,29 +20,36 @@ if TYPE_CHECKING:
     from dfi.methods.disentangled import Disentangled, Plan
 
 COSTS = {
-    "linear": (0.2, 0.002, 2e-8),
-    "ridge": (0.2, 0.003, 3e-8),
-    "boosting": (0.8, 0.03, 7e-6),
-    "forest": (1.0, 0.5, 1.5e-4),
-    "extra_trees": (1.0, 0.5, 1.5e-4),
-    "auto": (0.6, 0.03, 5e-6),
+    "linear": (0.08, 0.002, 2e-8),
+    "ridge": (0.08, 0.003, 3e-8),
+    "boosting": (0.3, 0.012, 2.4e-6),
+    "forest": (0.3, 0.2, 7e-5),
+    "extra_trees": (0.3, 0.2, 7e-5),
+    "auto": (0.2, 0.03, 1.1e-5),
 }
 """CPU seconds of a run, of a model, and of a cell that a model is fitted on or asked about."""
 
-REFITTED, PER_PRODUCT = 2.5, 2.5e-8
+WITHOUT_NETWORK = 0.4
+"""Part of it that a cell takes if models of the default learner have no stiff network."""
+
+REFITTED, PER_PRODUCT = 1.7, 2.5e-8
 """What refits of units of several columns take, and seconds of a row's products of columns."""
 
 
 def expected_seconds(fits: Fits, ahead: Plan, n_jobs: int = 1) -> float | None:
     """Return roughly how many seconds a run takes; None where nothing is known of the model.
 
-    Measured on one core with ``benchmarks/everyday.py``, levels of categories counted as columns.
-    Extra trees are taken for a forest. Models alone are fitted in parallel.
+    Constants fit 54 calls on one core of a busy machine, of 200 x 5 to 6,000 x 10; of 22 others,
+    up to 20,000 x 30, three took less than half or more than twice as long, all below 2 s. Levels
+    of categories count as columns, extra trees as a forest. Models alone are fitted in parallel.
     """
     if not _is_known(fits):
         return None
-    base, per_model, per_cell = COSTS[str(fits.settings["estimator"])]
+    learner = str(fits.settings["estimator"])
+    base, per_model, per_cell = COSTS[learner]
     sizes = fits.training_sizes(halves=ahead.form in CROSSED, quarters=ahead.extrapolates)
+    if learner == "auto" and max(sizes) > STIFF_ROWS:
+        per_cell *= WITHOUT_NETWORK
     explained, width = ahead.explained(fits), fits.table.matrix.shape[1]
     fitting = per_model * len(sizes) + per_cell * width * sum(sizes)
     asking = per_cell * width * explained * len(sizes) / len(fits.repeats[0])
