@@ -9,9 +9,10 @@ that anyone else could have put a file in, or a file of someone else, is not use
 (:func:`only_ours`). Where there is no folder, where its files are damaged and where the disk is
 full, kernels are compiled in memory.
 
-The first exact call of a later process costs 0.35 CPU seconds more than the second, the first call
-ever 2.0 (``benchmarks/startup.py``). Linking object code without numba took 0.04 and 1.7, and 440
-lines on private interfaces of numba and LLVM.
+With a fitted forest the first call of a later process costs 0.5 CPU seconds more than the second,
+the first call ever 1.7; 0.6 and 3.3 with the default learner (``benchmarks/startup.py``, the least
+of four runs on a busy machine). Linking object code without numba took 0.04 and 1.7 (of then 0.35
+and 2.0), and 440 lines on private interfaces of numba and LLVM.
 """
 
 from __future__ import annotations
