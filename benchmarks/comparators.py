@@ -18,6 +18,7 @@ from sklearn.ensemble import RandomForestRegressor
 from sklearn.linear_model import LinearRegression
 
 import dfi
+from dfi._models.fits import Cache
 from dfi.methods import CPI, LOCO, PFI
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ def cpu_seconds(run: Callable[[], Any]) -> tuple[float, Any]:
 
 def our_run(fits: Fits, method: Method) -> np.ndarray:
     """Return our scores; nothing but the fitted models is kept from earlier runs."""
-    fresh = dataclasses.replace(fits, _kept={"full": fits.full})
+    fresh = dataclasses.replace(fits, cache=Cache(full=fits.full))
     return method.compute(fresh)[method.name].influence.mean(axis=0)
 
 
