@@ -61,11 +61,11 @@ NEGLIGIBLE = 1e-12
 ROWS_PER_BLOCK = 1024
 ROWS_PER_PATH_TASK = 16
 # Rows and trees whose lines that leave are found together: enough for the tables of a law, which
-# are read from memory for each direction; what is found then takes at most 2 MB a direction.
-ROWS_TOGETHER = 4096
+# are read from memory for each direction; what is found then takes at most 1 MB a direction.
+ROWS_TOGETHER = 2048
 TREES_AT_ONCE = 128
 # Directions that share the walk of a row's own path; from how many on it is worth one.
-MOST_DIRECTIONS = 64
+MOST_DIRECTIONS = 128
 FEWEST_DIRECTIONS = 16
 # Part of the lines that leave their row's leaf in a tree, below which those are found first.
 MANY = 0.5
@@ -318,7 +318,9 @@ def _shared(
     columns = np.ascontiguousarray(points.T)
     latent = kernel_array(lines.latent.T, np.float64)
     shifts = kernel_array(lines.offsets.T, np.float64)
-    width = min(MOST_DIRECTIONS, max(FEWEST_DIRECTIONS // 2, -(-d // 4)))
+    # Four tasks or more: few threads then all have something to do.
+    width = -(-d * -(-n // ROWS_TOGETHER) // 4)
+    width = min(MOST_DIRECTIONS, max(FEWEST_DIRECTIONS // 2, width), d)
     most = min(n, ROWS_TOGETHER), width, min(n_trees, TREES_AT_ONCE)
     free: list[NDArray[np.uint32]] = []
 
