@@ -365,7 +365,7 @@ def test_classifier_where_a_regressor_is_needed():
     with refuses("LinearSVC has no predict_proba"):
         explain(estimator=LinearSVC(), y=(Y > 0).astype(float))
     three = LogisticRegression().fit(X, np.arange(60) % 3)
-    with refuses("has 3 classes: the scores explain one probability"):
+    with refuses("has 3 classes, but the scores explain the probability of one"):
         explain(estimator=three, y=(Y > 0).astype(float), cv="prefit")
 
 

@@ -190,11 +190,11 @@ class ObliqueBoosting(Member):
         gains = LeastSquaresBoosting().fit(X, y, weight).gains_
         scale = column_moments(X, weight)[1]
         self.map_ = oblique_pairs(X[weight > 0], scale, gains, self.n_columns)
-        self.trees_ = self._boosting().fit(X @ self.map_, y, weight)
+        self.trees_ = self._boosting().fit(with_pairs(X, self.map_), y, weight)
         return self
 
     def margin(self, rows: Floats) -> Floats:
-        return self.trees_.follow(rows @ self.map_)
+        return self.trees_.follow(with_pairs(rows, self.map_))
 
     def _predicted(self, rows: Floats) -> Floats:
         return self.margin(rows)
@@ -212,6 +212,16 @@ def oblique_pairs(X: Floats, scale: Floats, gains: Floats, most: int) -> Floats:
             column[k], column[m] = 1.0 / scale[k], sign / scale[m]
             columns.append(column)
     return np.hstack(columns)
+
+
+def with_pairs(rows: Floats, pairs: Floats) -> Floats:
+    """Return ``rows @ pairs``, a map of :func:`oblique_pairs`, which keeps most columns."""
+    p = len(pairs)
+    used = np.flatnonzero(pairs[:, p:].any(axis=1))
+    found = np.empty((len(rows), pairs.shape[1]))
+    found[:, :p] = rows
+    found[:, p:] = rows[:, used] @ pairs[used, p:]
+    return found
 
 
 def varies_freely(X: Floats) -> Bools:

@@ -32,6 +32,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, RobustScaler, StandardScaler
 from sklearn.svm import LinearSVR
 
+from dfi._learners.boosting import with_pairs
 from dfi._learners.network import BEND, BentHingeNetwork, bent_hinge
 from dfi._learners.quadratic import BoundedRidge, QuadraticRidge
 from dfi._learners.stack import MeanOutcome
@@ -220,7 +221,10 @@ def bounded_lines(model: object) -> BoundedLines | None:
 
 @dataclass(frozen=True)
 class MappedLines:
-    """A model of the columns ``x @ map``: a line through rows is a line through their images."""
+    """A model of the columns ``x @ map``: a line through rows is a line through their images.
+
+    The map is one of :func:`~dfi._learners.boosting.oblique_pairs`.
+    """
 
     model: LineModel
     map: Floats
@@ -230,12 +234,14 @@ class MappedLines:
         return self.model.rule
 
     def predict(self, points: Floats) -> Floats:
-        return self.model.predict(points @ self.map)
+        return self.model.predict(with_pairs(points, self.map))
+
+    def images(self, lines: Lines) -> Lines:
+        directions = np.ascontiguousarray(self.map.T @ lines.directions)
+        return replace(lines, points=with_pairs(lines.points, self.map), directions=directions)
 
     def moments(self, lines: Lines) -> LineMoments:
-        directions = np.ascontiguousarray(self.map.T @ lines.directions)
-        images = replace(lines, points=lines.points @ self.map, directions=directions)
-        return self.model.moments(images)
+        return self.model.moments(self.images(lines))
 
 
 def linear_lines(model: object, n_columns: int) -> LinearLines | None:

@@ -74,9 +74,7 @@ def _mean_along(model: LineModel, lines: Lines, mass: Floats, j: int, nodes: Flo
             total += weight * _mean_along(part, lines, mass, j, nodes)
         return total
     if isinstance(model, MappedLines):
-        directions = np.ascontiguousarray(model.map.T @ lines.directions)
-        images = replace(lines, points=lines.points @ model.map, directions=directions)
-        return _mean_along(model.model, images, mass, j, nodes)
+        return _mean_along(model.model, model.images(lines), mass, j, nodes)
     if isinstance(model, LinearLines):
         slope = np.full(len(mass), float(model.coefficients @ lines.directions[:, j]))
         value, back = model.predict(lines.points), lines.latent[:, j]

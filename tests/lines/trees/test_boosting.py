@@ -8,7 +8,12 @@ import numpy as np
 import pytest
 
 from dfi._data.table import read_table
-from dfi._learners.boosting import LeastSquaresBoosting, ObliqueBoosting
+from dfi._learners.boosting import (
+    LeastSquaresBoosting,
+    ObliqueBoosting,
+    oblique_pairs,
+    with_pairs,
+)
 from dfi._lines.choose import Quadrature, line_model
 from dfi._lines.closed_form import MappedLines
 from dfi._lines.trees import TreeLines
@@ -55,6 +60,17 @@ def test_splits_of_sums_are_followed_exactly(kind, q):
     mean, hermite = twin(lambda rows: model.predict(rows @ back), splits_of(model.trees_), images)
     np.testing.assert_allclose(found.mean, mean, rtol=0, atol=1e-9)
     np.testing.assert_allclose(found.hermite, hermite, rtol=0, atol=1e-9)
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_columns_with_pairs_are_those_of_the_product(order):
+    wide = np.asarray(GENERATOR.standard_normal((40, 9)), order=order)
+    wide[:, 4] = wide[:, 4] > 0  # takes two values: no part of a pair
+    pairs = oblique_pairs(wide, wide.std(axis=0), np.arange(9.0), 3)
+    found = with_pairs(wide, pairs)
+    assert found.shape == (40, 9 + 3 * 2)
+    assert found.flags.c_contiguous
+    np.testing.assert_allclose(found, wide @ pairs, rtol=0, atol=1e-13)
 
 
 def test_levels_are_decoded_beside_sums():
