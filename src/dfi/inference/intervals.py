@@ -235,8 +235,8 @@ def wald_interval(
     critical : float, optional
         Critical value to use in place of the normal quantile (simultaneous bands).
     skewness : ndarray, optional
-        Skewness of each estimate, for Hall's correction of the quantiles; errors are
-        :func:`stretched` for the heavy tails that it tells of.
+        Skewness of each estimate: Hall's transformation corrects the quantiles, and errors are
+        stretched by the quantiles of a t distribution.
     degrees : float, default=inf
         Degrees of freedom of the standard errors: quantiles of a t distribution take the place of
         normal ones.
