@@ -208,7 +208,7 @@ def write_simulation(
     save_figure(figure, folder / f"{name}.png")
     blocks = [f"# {title}", remarks, f"![{title}]({name}.png)", _caption(size)]
     for rho, bars in panels.items():
-        blocks += [f"## {model}" + ("" if rho is None else f", ρ = {rho}"), _panel_table(bars)]
+        blocks += [f"## {model}" + ("" if rho is None else f", ρ = {rho}"), panel_table(bars)]
     write_page(folder / f"{name}.md", *blocks)
 
 
@@ -241,7 +241,7 @@ def _rows(panels: dict[float | None, list[Bars]]) -> list[dict[str, object]]:
     ]
 
 
-def _panel_table(bars: Sequence[Bars]) -> str:
+def panel_table(bars: Sequence[Bars]) -> str:
     rows = []
     for bar in bars:
         whole = bar.scores.sum(axis=1)
@@ -259,7 +259,8 @@ def _panel_table(bars: Sequence[Bars]) -> str:
 def _row(label: str, count: object, unit: str, bar: Bars, truth: float | None) -> list[object]:
     mean, spread, error = float(bar.mean[0]), float(bar.spread[0]), float(bar.error[0])
     few = len(bar.scores) < ENOUGH
-    gap = None if truth is None or few else f"{(mean - truth) / error:+.1f}"
+    # what no model reads scores exactly 0 in every sample
+    gap = None if truth is None or few or error == 0.0 else f"{(mean - truth) / error:+.1f}"
     return [label, count, unit, mean, spread, error, truth, gap]
 
 

@@ -13,6 +13,7 @@ from matplotlib.figure import Figure
 from threadpoolctl import threadpool_info
 
 import dfi
+from paper import simulated_figures
 from paper.catalogue import STUDIES, resolve_studies
 from paper.reproduction import Checkpoints, Size, Study, Task, reproduce, run_tasks
 from paper.writing import markdown_table, save_figure, shown, write_csv, write_page
@@ -325,3 +326,11 @@ def test_a_figure_carries_neither_date_nor_version(tmp_path):
     content = (tmp_path / "a.png").read_bytes()
     assert b"tEXt" not in content
     assert mpl.__version__.encode() not in content
+
+
+def test_what_scores_exactly_0_in_every_sample_has_no_gap():
+    scores = np.array([[1.0, 0.0], [1.2, 0.0], [0.9, 0.0], [1.1, 0.0], [0.8, 0.0]])
+    table = simulated_figures.panel_table([simulated_figures.Bars("m", scores, np.array([1.0, 0]))])
+    read, unread = table.splitlines()[-2:]
+    assert read.split("|")[-2].strip() == "+0.0"
+    assert unread.split("|")[-2].strip() == "-"
