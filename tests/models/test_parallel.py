@@ -21,13 +21,18 @@ def hold(k):
     pathlib.Path(f"unfinished-{k}").rename(f"worker-{k}")
     time.sleep(3600)  # for ever: the interrupt ends it, or the test does
 
-try:
+def main():
     pathlib.Path("begun").touch()
     results = in_parallel((delayed(hold)(k) for k in range(2)), 2)
     pathlib.Path("dispatched").touch()
     list(results)
+
+code = 0
+try:
+    main()
 except KeyboardInterrupt:
-    sys.exit(130)
+    code = 130
+sys.exit(code)  # nobody holds the results: joblib ends workers whose results are not read
 """
 
 
