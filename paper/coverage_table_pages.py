@@ -110,10 +110,9 @@ def _page(rows: Sequence[Coverage], size: Size) -> list[str]:
         "has the null features X3 to X10 only; here X1 and X2 stand beside them (X2 is null at "
         "ρ = 0). *Plain* intervals take the transport as known and are not projected on "
         "[0, ∞): the paper's. *Transport-aware* are the library's default, with the transport's "
-        "own error and the correction for skewness (t quantiles for heavy tails came later); their "
-        "endpoints are projected, so that an "
-        "interval below 0 becomes the point 0 and covers a null. *Not projected* counts it as a "
-        "miss. *Expanded* adds the n^(-1/2) expansion near the null.",
+        "own error, the correction for skewness and t quantiles under heavy tails; their endpoints "
+        "are projected, so that an interval below 0 becomes the point 0 and covers a null. *Not "
+        "projected* counts it as a miss. *Expanded* adds the n^(-1/2) expansion near the null.",
         f"![Coverage over the paper's grid]({NAME}.png)",
         "Error bars are Monte-Carlo standard errors; the green band is "
         f"{BAND[0]:g} to {BAND[1]:g}, the dotted line the nominal level.",
